@@ -1,0 +1,60 @@
+"""Contracts for speculative decoding: immutable, validated metadata between an executor and its workers.
+
+``import specmeta`` needs pydantic alone; the workers live in `specmeta_workers`, which needs torch.
+"""
+
+from pydantic import ValidationError
+
+from ._decoding import DecodingConfig, DFlashDecodingConfig, DSparkDecodingConfig, MTPDecodingConfig
+from ._deployment import Deployment
+from ._drafter import DFlashDrafterConfig, DrafterConfig, DSparkDrafterConfig, MTPDrafterConfig
+from ._engine import EngineConfig
+from ._factory import get_spec_metadata
+from ._metadata import DFlashSpecMetadata, DSparkSpecMetadata, MTPSpecMetadata, SpecMetadata
+from ._target import TargetConfig
+from ._types import (
+    AnchorConvention,
+    DecodingType,
+    DType,
+    LayerIdConvention,
+    MarkovHeadType,
+    RequestId,
+    SeqSlot,
+    WindowCausality,
+)
+
+__all__ = [
+    "AnchorConvention",
+    "DFlashDecodingConfig",
+    "DFlashDrafterConfig",
+    "DFlashSpecMetadata",
+    "DSparkDecodingConfig",
+    "DSparkDrafterConfig",
+    "DSparkSpecMetadata",
+    "DType",
+    "DecodingConfig",
+    "DecodingType",
+    "Deployment",
+    "DrafterConfig",
+    "EngineConfig",
+    "LayerIdConvention",
+    "MTPDecodingConfig",
+    "MTPDrafterConfig",
+    "MTPSpecMetadata",
+    "MarkovHeadType",
+    "RequestId",
+    "SeqSlot",
+    "SpecMetadata",
+    "TargetConfig",
+    "ValidationError",
+    "WindowCausality",
+    "get_spec_metadata",
+]
+
+__version__ = "0.1.0"
+
+for _name in __all__:  # show the public path in reprs, errors and pickles
+    _value = globals()[_name]
+    if getattr(_value, "__module__", "").startswith("specmeta."):
+        _value.__module__ = "specmeta"
+del _name, _value

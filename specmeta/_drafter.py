@@ -1,0 +1,181 @@
+"""Drafter checkpoints in one canonical form, whatever dialect they were published in."""
+
+from typing import Annotated, Literal, final
+
+from pydantic import Field
+from pydantic_core import InitErrorDetails
+
+from . import _rules as rules
+from ._base import SpecModel
+from ._types import (
+    AnchorConvention,
+    LayerIdConvention,
+    LayerIds,
+    MarkovHeadType,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    WindowCausality,
+)
+
+
+class _Drafter(SpecModel, frozen=True):
+    """Sizes that every drafter has."""
+
+    hidden_size: PositiveInt
+    """Width of the drafter and of the target states that it reads, in channels."""
+
+    num_layers: PositiveInt
+    """Drafter layers (stages); each keeps its own context window."""
+
+    vocab_size: PositiveInt
+    """Rows of the drafter's token embedding and head."""
+
+    max_position_embeddings: PositiveInt
+    """Longest sequence that the drafter's positions allow, in tokens."""
+
+
+class _BlockDrafter(_Drafter, frozen=True):
+    """What the drafters that fill a block of positions in one forward share."""
+
+    num_attention_heads: PositiveInt
+    """Query heads of a layer."""
+
+    num_key_value_heads: PositiveInt
+    """Key/value heads of a layer; divides num_attention_heads."""
+
+    head_dim: PositiveInt
+    """Channels of a head; even, because rotary positions turn pairs."""
+
+    intermediate_size: PositiveInt
+    """Width of the feed-forward layer, in channels."""
+
+    rms_norm_eps: PositiveFloat
+    """Epsilon of the RMS norms."""
+
+    rope_theta: PositiveFloat
+    """Base of the rotary frequencies."""
+
+    block_size: PositiveInt
+    """Positions of a block, the anchor included."""
+
+    mask_token_id: NonNegativeInt
+    """Token that fills the block behind the anchor; below vocab_size."""
+
+    target_layer_ids: LayerIds
+    """Target layers whose states are captured, as published: read them with layer_id_convention."""
+
+    layer_id_convention: LayerIdConvention
+    """What id i means: the output of decoder layer i (-1 is the embedding), or its input (0 is the embedding)."""
+
+    anchor_convention: AnchorConvention
+    """anchor_first: slot k predicts position anchor + k + 1, so a block yields block_size drafts;
+    mask_at_position: slot k fills its own position anchor + k, and slot 0 yields none."""
+
+    window_causality: WindowCausality
+    """Whether a block position sees only earlier ones of its block (causal) or all (non_causal)."""
+
+    sliding_window: PositiveInt | None
+    """Context positions that the drafter attends to, in tokens; None where the checkpoint declares no window, which
+    is the whole context."""
+
+    @property
+    def layers_to_capture(self) -> tuple[int, ...]:
+        """Captured layers in one form whatever the convention: i is the output of layer i, -1 the embedding output."""
+        if self.layer_id_convention == "output_of_layer":
+            return self.target_layer_ids
+        return tuple(layer - 1 for layer in self.target_layer_ids)
+
+    @property
+    def max_block_drafts(self) -> int:
+        """Drafts that one block can yield under the anchor convention."""
+        return self.block_size if self.anchor_convention == "anchor_first" else self.block_size - 1
+
+    def _problems(self) -> list[InitErrorDetails]:
+        problems = super()._problems()
+        layers = self.target_layer_ids
+        if not layers:
+            problems.append(rules.LAYERS_NOT_INCREASING.broken("target_layer_ids", "is empty", value=layers))
+        for index, (low, high) in enumerate(zip(layers, layers[1:], strict=False), 1):
+            if high <= low:
+                fact = f"{high} comes after {low}, ids must strictly increase"
+                problems.append(
+                    rules.LAYERS_NOT_INCREASING.broken("target_layer_ids", fact, value=high, index=index)
+                )
+                break
+        if layers and self.layers_to_capture[0] < -1:
+            fact = f"{layers[0]} is below the first id of {self.layer_id_convention}"
+            problems.append(rules.LAYER_OUT_OF_RANGE.broken("target_layer_ids", fact, value=layers[0], index=0))
+        if self.mask_token_id >= self.vocab_size:
+            fact = f"{self.mask_token_id} is not below vocab_size ({self.vocab_size})"
+            problems.append(
+                rules.MASK_TOKEN_OUT_OF_RANGE.broken("mask_token_id", fact, value=self.mask_token_id)
+            )
+        if self.num_attention_heads % self.num_key_value_heads:
+            fact = f"{self.num_key_value_heads} does not divide num_attention_heads ({self.num_attention_heads})"
+            problems.append(
+                rules.HEADS_NOT_DIVISIBLE.broken("num_key_value_heads", fact, value=self.num_key_value_heads)
+            )
+        if self.head_dim % 2:
+            problems.append(
+                rules.HEAD_DIM_ODD.broken("head_dim", f"{self.head_dim} is odd", value=self.head_dim)
+            )
+        return problems
+
+
+@final
+class DSparkDrafterConfig(_BlockDrafter, frozen=True):
+    """A DSpark drafter: a block backbone, a sequential Markov head and a confidence head."""
+
+    decoding_type: Literal["DSpark"] = "DSpark"
+    """Method tag, by which unions are told apart."""
+
+    markov_rank: NonNegativeInt
+    """Rank of the Markov head that corrects each draft by the one before; 0 where the checkpoint has none."""
+
+    markov_head_type: MarkovHeadType | None
+    """Form of the Markov head; None exactly where markov_rank is 0."""
+
+    enable_confidence_head: bool
+    """Whether the checkpoint has a head that estimates the acceptance of each draft."""
+
+    confidence_head_with_markov: bool
+    """Whether the confidence head also reads the Markov embedding; False where either head is absent."""
+
+    def _problems(self) -> list[InitErrorDetails]:
+        problems = super()._problems()
+        if (self.markov_rank > 0) != (self.markov_head_type is not None):
+            fact = f"{self.markov_head_type!r} does not go with markov_rank {self.markov_rank}"
+            problems.append(
+                rules.MARKOV_HEAD_INCONSISTENT.broken("markov_head_type", fact, value=self.markov_head_type)
+            )
+        if self.confidence_head_with_markov and not (self.enable_confidence_head and self.markov_rank):
+            absent = "Markov head" if self.enable_confidence_head else "confidence head"
+            problems.append(
+                rules.CONFIDENCE_HEAD_INCONSISTENT.broken(
+                    "confidence_head_with_markov", f"True without a {absent}", value=True
+                )
+            )
+        return problems
+
+
+@final
+class DFlashDrafterConfig(_BlockDrafter, frozen=True):
+    """A DFlash drafter: the block backbone alone."""
+
+    decoding_type: Literal["DFlash"] = "DFlash"
+    """Method tag, by which unions are told apart."""
+
+
+@final
+class MTPDrafterConfig(_Drafter, frozen=True):
+    """Multi-token-prediction layers that were trained with the target."""
+
+    decoding_type: Literal["MTP"] = "MTP"
+    """Method tag, by which unions are told apart."""
+
+
+DrafterConfig = Annotated[
+    DSparkDrafterConfig | DFlashDrafterConfig | MTPDrafterConfig, Field(discriminator="decoding_type")
+]
+"""Any drafter, told apart by ``decoding_type``."""

@@ -1,0 +1,102 @@
+"""Sizes of the engine: batch shape, sequence slots, token budget, graph buckets."""
+
+from typing import final
+
+from pydantic_core import InitErrorDetails
+
+from . import _rules as rules
+from ._base import SpecModel
+from ._types import BatchSizes, DType, PositiveInt
+
+
+@final
+class EngineConfig(SpecModel, frozen=True):
+    """Capacity of the engine, fixed for the life of the process."""
+
+    how_to_build = "build it with EngineConfig.sized(...), which computes the slot pool"
+
+    max_num_requests: PositiveInt
+    """Rows of one forward batch. Sizes batch-position buffers only, never slot-indexed ones."""
+
+    num_seq_slots: PositiveInt
+    """Sequence slots of the engine: requests that hold state at once, in a batch or between two."""
+
+    max_num_tokens: PositiveInt
+    """Target tokens of one forward batch."""
+
+    max_seq_len: PositiveInt
+    """Longest sequence that a request may reach, prompt and output, in tokens."""
+
+    dtype: DType
+    """Type of the hidden states that the target computes and the drafter captures."""
+
+    cuda_graph_batch_sizes: BatchSizes = ()
+    """Batch sizes with a captured graph, increasing; empty runs every batch eagerly."""
+
+    tensor_parallel_size: PositiveInt = 1
+    """Ranks that share each layer; 1 is no tensor parallelism."""
+
+    pipeline_parallel_size: PositiveInt = 1
+    """Pipeline stages, each with a batch in flight; 1 is no pipeline parallelism."""
+
+    @classmethod
+    def sized(
+        cls,
+        *,
+        max_num_requests: int,
+        max_num_tokens: int,
+        max_seq_len: int,
+        dtype: DType,
+        overlap_headroom: bool,
+        disaggregated: bool,
+        cuda_graph_batch_sizes: tuple[int, ...] = (),
+        tensor_parallel_size: int = 1,
+        pipeline_parallel_size: int = 1,
+    ) -> "EngineConfig":
+        """The engine whose slot pool holds every request that can be alive at once.
+
+        With B = `max_num_requests` and P = `pipeline_parallel_size`, the seats are B * P, one batch in each stage.
+        `overlap_headroom` adds B, for requests that finish while the next batch is already scheduled.
+        `disaggregated` takes at least 2 * B * P, for requests whose transfer is under way. The formula reproduces
+        the table of slot-pool sizes that TensorRT-LLM's tests pin (NVIDIA/TensorRT-LLM#17154, #18457).
+
+        Raises ``pydantic.ValidationError`` for sizes that no engine can have.
+        """
+        plain = cls(  # validates the factors before they are multiplied
+            max_num_requests=max_num_requests,
+            num_seq_slots=max_num_requests,
+            max_num_tokens=max_num_tokens,
+            max_seq_len=max_seq_len,
+            dtype=dtype,
+            cuda_graph_batch_sizes=cuda_graph_batch_sizes,
+            tensor_parallel_size=tensor_parallel_size,
+            pipeline_parallel_size=pipeline_parallel_size,
+        )
+        in_flight = max_num_requests * pipeline_parallel_size
+        seats = in_flight + (max_num_requests if overlap_headroom else 0)
+        if disaggregated:
+            seats = max(seats, 2 * in_flight)
+        return plain.model_copy(update={"num_seq_slots": seats})
+
+    def _problems(self) -> list[InitErrorDetails]:
+        problems = super()._problems()
+        if self.num_seq_slots < self.max_num_requests:
+            fact = f"{self.num_seq_slots} is below max_num_requests ({self.max_num_requests})"
+            problems.append(
+                rules.NUM_SEQ_SLOTS_TOO_SMALL.broken("num_seq_slots", fact, value=self.num_seq_slots)
+            )
+        before = 0
+        for index, size in enumerate(self.cuda_graph_batch_sizes):
+            field = "cuda_graph_batch_sizes"
+            if not 1 <= size <= self.max_num_requests:
+                fact = f"{size} is outside 1 ... max_num_requests ({self.max_num_requests})"
+                problems.append(rules.GRAPH_SIZE_OUT_OF_RANGE.broken(field, fact, value=size, index=index))
+                break
+            if size <= before:
+                fact = f"{size} comes after {before}, sizes must strictly increase"
+                problems.append(
+                    rules.GRAPH_SIZES_NOT_INCREASING.broken(field, fact, value=size, index=index)
+                )
+                break
+            before = size
+        return problems

@@ -1,0 +1,161 @@
+"""Rules on the rows of a batch: one fast pass for a valid batch, and a slow one that explains an invalid one.
+
+The fast pass decides; it costs one C-level sweep for each property, and no Python-level loop. The slow pass runs only
+for a batch that is already known to be invalid, and names the first bad row of each kind.
+"""
+
+from array import array
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import InitErrorDetails
+
+from . import _rules as rules
+
+if TYPE_CHECKING:
+    from ._metadata import _SpecMetadata
+
+_ID_RANGE = 2**64
+
+
+def reserved_floor(max_draft_len: int) -> int:
+    """First id of the CUDA-graph padding family: 2**64 - 1 less one id for each draft length of both variants."""
+    return _ID_RANGE - 1 - (2 * max_draft_len + 1)
+
+
+def rows_are_valid(fields: dict[str, Any]) -> bool:
+    """Whether the rows of these already type-checked fields obey every rule of `explain_rows`."""
+    ids: tuple[int, ...] = fields["request_ids"]
+    seq_lens: tuple[int, ...] = fields["seq_lens"]
+    positions: tuple[int, ...] = fields["context_positions"]
+    finished: tuple[int, ...] = fields["finished_request_ids"]
+    num_contexts: int = fields["num_contexts"]
+    num_padding: int = fields["num_padding"]
+    width: int = fields["max_draft_len"] + 1
+    num_rows = len(ids)
+    if not (
+        len(seq_lens) == num_rows
+        and len(positions) == num_contexts <= num_rows
+        and 0 < num_rows + num_padding <= fields["max_num_requests"] <= fields["num_seq_slots"]
+    ):
+        return False
+    live = _valid_ids(ids, width)
+    if live is None:
+        return False
+    if finished:
+        released = _valid_ids(finished, width)
+        if released is None or not live.isdisjoint(released):
+            return False
+    if num_contexts:
+        if min(positions) < 0 or min(seq_lens[:num_contexts]) < 1:
+            return False
+        generations = set(seq_lens[num_contexts:])
+    else:
+        generations = set(seq_lens)
+    if generations and (min(generations) < 1 or max(generations) > width):
+        return False
+    return bool(sum(seq_lens) + num_padding * width <= fields["max_num_tokens"])
+
+
+def _valid_ids(ids: tuple[int, ...], width: int) -> set[int] | None:
+    """The ids as a set, or None where one is repeated, 0, negative or reserved."""
+    unique = set(ids)
+    try:
+        array("Q", ids)  # one C sweep that refuses negatives and ids of more than 64 bits
+    except OverflowError:
+        return None
+    if len(unique) != len(ids) or 0 in unique:
+        return None
+    return unique if unique.isdisjoint(range(reserved_floor(width - 1), _ID_RANGE)) else None
+
+
+def explain_rows(metadata: "_SpecMetadata") -> list[InitErrorDetails]:
+    """Every rule that the rows break, with the first bad row of each."""
+    m = metadata
+    problems: list[InitErrorDetails] = []
+    num_rows, num_contexts = len(m.request_ids), m.num_contexts
+    problems += _explain_ids("request_ids", m.request_ids, m.max_draft_len)
+    problems += _explain_ids("finished_request_ids", m.finished_request_ids, m.max_draft_len)
+    live = set(m.request_ids)
+    for index, request_id in enumerate(m.finished_request_ids):
+        if request_id in live:
+            fact = f"{request_id} is also in request_ids"
+            problems.append(
+                rules.FINISHED_REQUEST_IN_BATCH.broken(
+                    "finished_request_ids", fact, value=request_id, index=index
+                )
+            )
+            break
+    if num_contexts > num_rows:
+        fact = f"{num_contexts} is above the {num_rows} rows of request_ids"
+        problems.append(rules.NUM_CONTEXTS_BEYOND_ROWS.broken("num_contexts", fact, value=num_contexts))
+    for field, values, wanted, what in (
+        ("seq_lens", m.seq_lens, num_rows, "rows in request_ids"),
+        ("context_positions", m.context_positions, num_contexts, "contexts (num_contexts)"),
+    ):
+        if len(values) != wanted:
+            fact = f"has {len(values)} entries for {wanted} {what}"
+            problems.append(rules.LENGTHS_DISAGREE.broken(field, fact, value=values))
+    for index, position in enumerate(m.context_positions):
+        if position < 0:
+            problems.append(
+                rules.CONTEXT_POSITION_NEGATIVE.broken(
+                    "context_positions", f"{position} is negative", value=position, index=index
+                )
+            )
+            break
+    return problems + _explain_lengths(m) + _explain_capacity(m)
+
+
+def _explain_ids(field: str, ids: tuple[int, ...], max_draft_len: int) -> list[InitErrorDetails]:
+    """The first bad id, if any: one error whatever their number."""
+    floor = reserved_floor(max_draft_len)
+    first_seen: dict[int, int] = {}
+    for index, request_id in enumerate(ids):
+        if request_id <= 0:
+            what = "the attention-DP dummy id" if request_id == 0 else "negative"
+            fact = f"{request_id} is {what}, a request id is positive"
+            return [rules.REQUEST_ID_NOT_POSITIVE.broken(field, fact, value=request_id, index=index)]
+        if request_id >= floor:
+            fact = f"{request_id} is not below {floor} (2**64 - 1 - (2 * max_draft_len + 1))"
+            return [rules.REQUEST_ID_RESERVED.broken(field, fact, value=request_id, index=index)]
+        if request_id in first_seen:
+            fact = f"{request_id} repeats {field}[{first_seen[request_id]}]"
+            return [rules.REQUEST_ID_REPEATED.broken(field, fact, value=request_id, index=index)]
+        first_seen[request_id] = index
+    return []
+
+
+def _explain_lengths(m: "_SpecMetadata") -> list[InitErrorDetails]:
+    width = m.max_draft_len + 1
+    for index, length in enumerate(m.seq_lens):
+        if length < 1:
+            fact = f"{length} is below 1 token"
+            return [rules.SEQ_LEN_NOT_POSITIVE.broken("seq_lens", fact, value=length, index=index)]
+        if index >= m.num_contexts and length > width:
+            fact = (
+                f"{length} is above max_draft_len + 1 ({width}) in a generation row (num_contexts is {m.num_contexts})"
+            )
+            return [rules.GENERATION_ROW_TOO_LONG.broken("seq_lens", fact, value=length, index=index)]
+    return []
+
+
+def _explain_capacity(m: "_SpecMetadata") -> list[InitErrorDetails]:
+    problems: list[InitErrorDetails] = []
+    rows = len(m.request_ids) + m.num_padding
+    count = f"{len(m.request_ids)} rows and {m.num_padding} of padding"
+    if rows == 0:
+        problems.append(
+            rules.ROWS_ABSENT.broken("request_ids", "is empty and num_padding is 0", value=m.request_ids)
+        )
+    if rows > m.max_num_requests:
+        fact = f"{count} are more than max_num_requests ({m.max_num_requests})"
+        field = "request_ids" if len(m.request_ids) > m.max_num_requests else "num_padding"
+        problems.append(rules.ROWS_BEYOND_MAX_NUM_REQUESTS.broken(field, fact, value=rows))
+    if m.num_seq_slots < m.max_num_requests:
+        fact = f"{m.num_seq_slots} is below max_num_requests ({m.max_num_requests})"
+        problems.append(rules.NUM_SEQ_SLOTS_TOO_SMALL.broken("num_seq_slots", fact, value=m.num_seq_slots))
+    tokens = sum(m.seq_lens) + m.num_padding * (m.max_draft_len + 1)
+    if tokens > m.max_num_tokens:
+        fact = f"{m.max_num_tokens} is below the {tokens} tokens of {count}"
+        problems.append(rules.TOKENS_BEYOND_MAX_NUM_TOKENS.broken("max_num_tokens", fact, value=m.max_num_tokens))
+    return problems
