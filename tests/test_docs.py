@@ -24,6 +24,8 @@ from pathlib import Path
 
 import pytest
 
+from specmeta._rules import RULES
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -123,3 +125,13 @@ def test_console_examples_do_what_the_page_shows(
 def test_the_pages_have_examples() -> None:
     assert any(block.language == "python" for page in PAGES for block in blocks(page))
     assert commands()
+
+
+def test_the_page_on_errors_lists_every_rule() -> None:
+    rows = ["| type | protects | remedy | public reports |", "|---|---|---|---|"]
+    rows += [
+        f"| `{rule.name}` | {rule.protects} | {rule.remedy} | {', '.join(rule.reports)} |"
+        for rule in RULES.values()
+    ]
+    table = "\n".join(rows)
+    assert table in (ROOT / "docs" / "errors.md").read_text(), f"the table is now\n{table}"

@@ -1,8 +1,9 @@
 """The distribution: what the wheel holds, and that it works where there is no checkout.
 
 The wheel is built from the unpacked sdist, and installed in a virtual environment whose other
-packages are those of the running one. They are reached through a `.pth` line, and the `.pth` files of
-the folder that it names are not processed: the editable install of this checkout stays out of reach.
+packages are those of the running one. They are reached through a `.pth` line, and the `.pth` files
+of the folder that it names are not processed, so the editable install of this checkout stays out
+of reach.
 """
 
 from __future__ import annotations
