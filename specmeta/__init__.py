@@ -1,4 +1,5 @@
-"""Contracts for speculative decoding: immutable, validated metadata between an executor and its workers.
+"""Contracts for speculative decoding: immutable, validated metadata between an executor and its
+workers.
 
 ``import specmeta`` needs pydantic alone; the workers live in `specmeta_workers`, which needs torch.
 """
@@ -53,8 +54,13 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-for _name in __all__:  # show the public path in reprs, errors and pickles
-    _value = globals()[_name]
-    if getattr(_value, "__module__", "").startswith("specmeta."):
-        _value.__module__ = "specmeta"
-del _name, _value
+
+def _show_public_path() -> None:
+    """Let reprs, errors and pickles name `specmeta.X` rather than the private module."""
+    for name in __all__:
+        value = globals()[name]
+        if getattr(value, "__module__", "").startswith("specmeta."):
+            value.__module__ = "specmeta"
+
+
+_show_public_path()

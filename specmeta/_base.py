@@ -1,10 +1,16 @@
 """The base of every model: frozen, strict, closed, and without a way round its validation."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
-from pydantic import BaseModel, GetJsonSchemaHandler, ModelWrapValidatorHandler, ValidationError, ValidationInfo, model_validator
-from pydantic_core import CoreSchema, InitErrorDetails
+from pydantic import (
+    BaseModel,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails
 
 from ._errors import explained, line_error, validation_error
 
@@ -13,11 +19,11 @@ _CONFIG = {"frozen": True, "strict": True, "extra": "forbid", "validate_default"
 
 def _rebuild(model: "type[SpecModel]", fields: dict[str, Any]) -> "SpecModel":
     """Unpickle: the stored fields are validated as if they had just been given."""
-    return model.model_validate(fields)
+    return model(**fields)
 
 
 def _with_tuples(data: Any) -> Any:
-    """JSON data with its arrays as tuples: a wrap validator hands Python objects on, where strict means a tuple."""
+    """JSON data with arrays as tuples: a wrap validator hands on Python objects, read strictly."""
     if isinstance(data, list):
         return tuple(_with_tuples(item) for item in data)
     if isinstance(data, dict):
@@ -26,61 +32,91 @@ def _with_tuples(data: Any) -> Any:
 
 
 class SpecModel(
-    BaseModel, frozen=True, strict=True, extra="forbid", validate_default=True, hide_input_in_errors=True
+    BaseModel,
+    frozen=True,
+    strict=True,
+    extra="forbid",
+    validate_default=True,
+    hide_input_in_errors=True,
+    use_attribute_docstrings=True,
 ):
     """Immutable, strictly typed model whose every public construction path validates.
 
-    Construction, ``model_validate``, ``model_validate_json``, ``model_copy(update=...)``, ``model_construct``,
-    ``copy.replace`` and unpickling all run the same rules and raise ``pydantic.ValidationError``. Copies and deep
-    copies are the object itself: it holds only ints, strings, tuples and other such models. Leaf models cannot be
-    subclassed, and no subclass can loosen the configuration.
+    Construction, ``model_validate``, ``model_validate_json``, ``model_copy(update=...)``,
+    ``model_construct``, ``copy.replace`` and unpickling all run the same rules and raise
+    ``pydantic.ValidationError``. Copies and deep copies are the object itself: it holds only ints,
+    floats, strings, tuples and other such models. Leaf models cannot be subclassed, and no subclass
+    can loosen the configuration.
 
-    What Python cannot stop: ``object.__setattr__(model, ...)``, writing to ``model.__dict__``, and an empty
-    ``Model.__new__(Model)`` reach past every class. They are deliberate sabotage rather than a mistake, and nothing
-    here tries to detect them. The same holds for ``TypeAdapter(Model).validate_python(data, strict=False)``, which
-    converts types by explicit request; every rule on the converted values still runs.
+    What Python cannot stop: ``object.__setattr__(model, ...)``, writing to ``model.__dict__``, and
+    an empty ``Model.__new__(Model)`` reach past every class. They are sabotage rather than a
+    mistake, and nothing here tries to detect them. ``TypeAdapter(Model).validate_python(data,
+    strict=False)`` converts types by explicit request; every rule on the converted values still
+    runs.
     """
 
     how_to_build: ClassVar[str] = "pass it by keyword"
-    defined_in: ClassVar[str] = __name__
+    """What the error for a missing field suggests."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
         for base in cls.__mro__[1:]:
             if base.__dict__.get("__final__"):
-                raise TypeError(f"{cls.__name__} cannot subclass {base.__name__}: it is final; compose it instead")
+                fact = f"{cls.__name__} cannot subclass {base.__name__}"
+                raise TypeError(f"{fact}: it is final; compose it instead")
         for key, required in _CONFIG.items():
             if cls.model_config.get(key) != required:
-                raise TypeError(f"{cls.__name__} must keep {key}={required!r}: specmeta models cannot be loosened")
-        cls.defined_in = cls.__module__
+                fact = f"{cls.__name__} must keep {key}={required!r}"
+                raise TypeError(f"{fact}: specmeta models cannot be loosened")
 
     @model_validator(mode="wrap")
     @classmethod
-    def _run_rules(cls, data: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+    def _run_rules(
+        cls, data: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo
+    ) -> Self:
+        if (
+            type(data) is cls
+        ):  # valid since it was built, and immutable: a nested model costs its parent nothing
+            return data
         if info.mode == "json":
             data = _with_tuples(data)
-        if type(data) is cls:  # valid since it was built, and immutable: a nested model costs its parent nothing
-            return cast(Self, data)
         try:
             model = handler(data)
         except ValidationError as error:
             raise explained(cls, error) from None
-        problems = model._problems()
+        problems = model.broken_rules()
         if problems:
             raise validation_error(cls.__name__, problems)
         return model
 
-    def _problems(self) -> list[InitErrorDetails]:
+    def broken_rules(self) -> Sequence[InitErrorDetails]:
         """Violations of the rules between fields; leaves extend it."""
-        return []
+        return ()
 
     @classmethod
     def how_to_supply(cls, field: str) -> str:
-        """Remedy for a missing field."""
-        return f"{cls.how_to_build}"
+        """Remedy for a missing field: what it is, and how the model is built."""
+        return f"{cls.how_to_build} ({cls.meaning(field)})"
 
-    if not TYPE_CHECKING:  # a visible __setattr__ would make checkers accept any assignment
+    @classmethod
+    def meaning(cls, field: str) -> str:
+        """First sentence of the field's description."""
+        description = cls.model_fields[field].description or field
+        sentence = " ".join(description.split()).split(". ")[0]
+        return sentence.rstrip(".")
+
+    # Visible to checkers, these would hide the fields' signature and allow any assignment.
+    if not TYPE_CHECKING:
+
+        def __init__(self, /, **fields: Any) -> None:
+            if self.__dict__:
+                raise self._frozen("__init__", None)
+            self.__pydantic_validator__.validate_python(fields, self_instance=self)
+
+        # pydantic's mark for an __init__ that only validates: without it, model_validate would go
+        # through __init__.
+        __init__.__pydantic_base_init__ = True
 
         def __setattr__(self, name: str, value: Any) -> None:
             raise self._frozen(name, value)
@@ -88,21 +124,65 @@ class SpecModel(
         def __delattr__(self, name: str) -> None:
             raise self._frozen(name, None)
 
+        def __setstate__(self, state: Any) -> None:
+            """Validate the state of an older pickle; a built object refuses it."""
+            self.__init__(**(state.get("__dict__") or {}))
+
+        def copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+            return self.model_copy(update=update, deep=deep)
+
+        @classmethod
+        def model_construct(cls, _fields_set: set[str] | None = None, **values: Any) -> Self:
+            """Validate and build: unlike pydantic's, this cannot skip the rules."""
+            return cls.model_validate(values)
+
+        @classmethod
+        def model_validate(cls, obj: Any, **options: Any) -> Self:
+            cls._refuse_loosening(options)
+            return super().model_validate(obj, **options)
+
+        @classmethod
+        def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
+            cls._refuse_loosening(options)
+            try:
+                return super().model_validate_json(json_data, **options)
+            except ValidationError as error:
+                raise explained(cls, error) from None
+
+        @classmethod
+        def model_validate_strings(cls, *_args: Any, **_options: Any) -> Self:
+            cls._refuse_loosening({"strict": False})
+
     def _frozen(self, name: str, value: object) -> ValidationError:
-        remedy = "build a new object: model_copy(update={...}) validates, and metadata has with_batch(...)"
         fact = f"{type(self).__name__} is immutable and cannot be changed"
-        return validation_error(
-            type(self).__name__, [line_error("frozen_instance", name, fact, remedy, value=value)]
-        )
+        remedy = "build a new object with model_copy(update={...}), metadata with with_batch(...)"
+        line = line_error("frozen_instance", name, fact, remedy, value=value)
+        return validation_error(type(self).__name__, [line])
 
     @classmethod
-    def model_construct(cls, _fields_set: set[str] | None = None, **values: Any) -> Self:
-        """Validate and build; unlike pydantic's, this cannot skip the rules (`_fields_set` is not used)."""
-        return cls.model_validate(values)
+    def _refuse_loosening(cls, options: Mapping[str, Any]) -> None:
+        for name, allowed in (
+            ("strict", (None, True)),
+            ("extra", (None, "forbid")),
+            ("from_attributes", (None, False)),
+        ):
+            if options.get(name) not in allowed:
+                fact = f"{options[name]!r} would loosen {cls.__name__}"
+                remedy = "leave it out, and convert the values where they are read"
+                line = line_error("validation_loosened", name, fact, remedy, value=options[name])
+                raise validation_error(cls.__name__, [line])
 
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+    def model_copy(
+        self,
+        *,
+        update: Mapping[str, Any] | None = None,
+        deep: bool = False,  # noqa: ARG002  # pydantic's signature; there is nothing to copy deeply
+    ) -> Self:
         """This object with some fields replaced, validated; itself where nothing is replaced."""
-        return type(self).model_validate({**self.__dict__, **update}) if update else self
+        if not update:
+            return self
+        fields = {**self.__dict__, **update}
+        return cast("Self", self.__pydantic_validator__.validate_python(fields))
 
     def __replace__(self, **changes: Any) -> Self:
         return self.model_copy(update=changes)
@@ -113,5 +193,7 @@ class SpecModel(
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         return self
 
-    def __reduce__(self) -> tuple[Callable[..., "SpecModel"], tuple[type["SpecModel"], dict[str, Any]]]:
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[..., "SpecModel"], tuple[type["SpecModel"], dict[str, Any]]]:
         return _rebuild, (type(self), dict(self.__dict__))

@@ -1,6 +1,6 @@
 """A target, a drafter, the user's choices and the engine, checked against each other once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import final
 
 from pydantic_core import InitErrorDetails
@@ -8,7 +8,7 @@ from pydantic_core import InitErrorDetails
 from . import _rules as rules
 from ._base import SpecModel
 from ._decoding import DecodingConfig
-from ._drafter import DrafterConfig, DSparkDrafterConfig, DFlashDrafterConfig, MTPDrafterConfig
+from ._drafter import DFlashDrafterConfig, DrafterConfig, DSparkDrafterConfig, MTPDrafterConfig
 from ._engine import EngineConfig
 from ._target import TargetConfig
 from ._types import DecodingType
@@ -40,34 +40,43 @@ class Deployment(SpecModel, frozen=True):
 
     @property
     def window_size(self) -> int:
-        """Context positions that the drafter attends to: its window, or max_seq_len without one, in tokens."""
+        """Context positions that the drafter attends to: its window, or max_seq_len without one, in
+        tokens.
+        """
         drafter = self.drafter
         if isinstance(drafter, MTPDrafterConfig) or drafter.sliding_window is None:
             return self.engine.max_seq_len
         return drafter.sliding_window
 
-    def _problems(self) -> list[InitErrorDetails]:
-        return [*super()._problems(), *self._pairing(), *self._draft_length(), *self._capacity()]
+    def broken_rules(self) -> Sequence[InitErrorDetails]:
+        return [*super().broken_rules(), *self._pairing(), *self._draft_length(), *self._capacity()]
 
     def _pairing(self) -> Iterator[InitErrorDetails]:
         target, drafter = self.target, self.drafter
         if self.decoding.decoding_type != drafter.decoding_type:
-            fact = f"{self.decoding.decoding_type} is not the drafter's type ({drafter.decoding_type})"
+            fact = (
+                f"{self.decoding.decoding_type} is not the drafter's type ({drafter.decoding_type})"
+            )
             yield rules.DECODING_TYPE_DIFFERS.broken(
                 "decoding.decoding_type", fact, value=self.decoding.decoding_type
             )
         if drafter.hidden_size != target.hidden_size:
             fact = f"{drafter.hidden_size} is not the target's hidden_size ({target.hidden_size})"
-            yield rules.HIDDEN_SIZE_DIFFERS.broken("drafter.hidden_size", fact, value=drafter.hidden_size)
+            yield rules.HIDDEN_SIZE_DIFFERS.broken(
+                "drafter.hidden_size", fact, value=drafter.hidden_size
+            )
         if drafter.vocab_size != target.vocab_size:
             fact = f"{drafter.vocab_size} is not the target's vocab_size ({target.vocab_size})"
-            yield rules.VOCAB_SIZE_DIFFERS.broken("drafter.vocab_size", fact, value=drafter.vocab_size)
+            yield rules.VOCAB_SIZE_DIFFERS.broken(
+                "drafter.vocab_size", fact, value=drafter.vocab_size
+            )
         if isinstance(drafter, DSparkDrafterConfig | DFlashDrafterConfig):
             last = target.num_layers - 1
             for index, layer in enumerate(drafter.layers_to_capture):
                 if layer > last:
                     published = drafter.target_layer_ids[index]
-                    fact = f"{published} ({drafter.layer_id_convention}) is beyond the target's {last + 1} layers"
+                    name = f"{published} ({drafter.layer_id_convention})"
+                    fact = f"{name} is beyond the target's {last + 1} layers"
                     yield rules.LAYER_OUT_OF_RANGE.broken(
                         "drafter.target_layer_ids", fact, value=published, index=index
                     )
@@ -77,18 +86,22 @@ class Deployment(SpecModel, frozen=True):
         drafter, draft_len = self.drafter, self.decoding.max_draft_len
         if isinstance(drafter, MTPDrafterConfig):
             if draft_len > drafter.num_layers and draft_len % drafter.num_layers:
-                fact = f"{draft_len} is above num_layers ({drafter.num_layers}) and no multiple of it"
-                yield rules.DRAFT_BEYOND_MTP_LAYERS.broken("decoding.max_draft_len", fact, value=draft_len)
+                fact = (
+                    f"{draft_len} is above num_layers ({drafter.num_layers}) and no multiple of it"
+                )
+                yield rules.DRAFT_BEYOND_MTP_LAYERS.broken(
+                    "decoding.max_draft_len", fact, value=draft_len
+                )
             return
         if draft_len > drafter.max_block_drafts:
-            fact = (
-                f"{draft_len} is above the {drafter.max_block_drafts} drafts of a block of {drafter.block_size} "
-                f"({drafter.anchor_convention})"
-            )
+            block = f"a block of {drafter.block_size} ({drafter.anchor_convention})"
+            fact = f"{draft_len} is above the {drafter.max_block_drafts} drafts of {block}"
             yield rules.DRAFT_BEYOND_BLOCK.broken("decoding.max_draft_len", fact, value=draft_len)
         if self.window_size < draft_len + 1:
             fact = f"{self.window_size} is below max_draft_len + 1 ({draft_len + 1})"
-            field = "engine.max_seq_len" if drafter.sliding_window is None else "drafter.sliding_window"
+            field = (
+                "engine.max_seq_len" if drafter.sliding_window is None else "drafter.sliding_window"
+            )
             yield rules.WINDOW_TOO_SMALL.broken(field, fact, value=self.window_size)
 
     def _capacity(self) -> Iterator[InitErrorDetails]:
@@ -98,13 +111,16 @@ class Deployment(SpecModel, frozen=True):
             ("drafter", self.drafter.max_position_embeddings),
         ):
             if engine.max_seq_len > limit:
-                fact = f"{engine.max_seq_len} is above the {name}'s max_position_embeddings ({limit})"
+                fact = (
+                    f"{engine.max_seq_len} is above the {name}'s max_position_embeddings ({limit})"
+                )
                 yield rules.MAX_SEQ_LEN_BEYOND_POSITIONS.broken(
                     "engine.max_seq_len", fact, value=engine.max_seq_len
                 )
         needed = engine.max_num_requests * (self.decoding.max_draft_len + 1)
         if engine.max_num_tokens < needed:
-            fact = f"{engine.max_num_tokens} is below max_num_requests * (max_draft_len + 1) ({needed})"
+            rule = f"max_num_requests * (max_draft_len + 1) ({needed})"
+            fact = f"{engine.max_num_tokens} is below {rule}"
             yield rules.MAX_NUM_TOKENS_TOO_SMALL.broken(
                 "engine.max_num_tokens", fact, value=engine.max_num_tokens
             )

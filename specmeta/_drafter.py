@@ -1,5 +1,6 @@
 """Drafter checkpoints in one canonical form, whatever dialect they were published in."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, final
 
 from pydantic import Field
@@ -7,6 +8,7 @@ from pydantic_core import InitErrorDetails
 
 from . import _rules as rules
 from ._base import SpecModel
+from ._drafting import layer_problem
 from ._types import (
     AnchorConvention,
     LayerIdConvention,
@@ -66,7 +68,8 @@ class _BlockDrafter(_Drafter, frozen=True):
     """Target layers whose states are captured, as published: read them with layer_id_convention."""
 
     layer_id_convention: LayerIdConvention
-    """What id i means: the output of decoder layer i (-1 is the embedding), or its input (0 is the embedding)."""
+    """What id i means: the output of decoder layer i (-1 is the embedding), or its input (0 is the
+    embedding)."""
 
     anchor_convention: AnchorConvention
     """anchor_first: slot k predicts position anchor + k + 1, so a block yields block_size drafts;
@@ -76,12 +79,14 @@ class _BlockDrafter(_Drafter, frozen=True):
     """Whether a block position sees only earlier ones of its block (causal) or all (non_causal)."""
 
     sliding_window: PositiveInt | None
-    """Context positions that the drafter attends to, in tokens; None where the checkpoint declares no window, which
-    is the whole context."""
+    """Context positions that the drafter attends to, in tokens; None where the checkpoint declares
+    no window, which is the whole context."""
 
     @property
     def layers_to_capture(self) -> tuple[int, ...]:
-        """Captured layers in one form whatever the convention: i is the output of layer i, -1 the embedding output."""
+        """Captured layers in one form whatever the convention: i is the output of layer i, -1 the
+        embedding output.
+        """
         if self.layer_id_convention == "output_of_layer":
             return self.target_layer_ids
         return tuple(layer - 1 for layer in self.target_layer_ids)
@@ -91,34 +96,32 @@ class _BlockDrafter(_Drafter, frozen=True):
         """Drafts that one block can yield under the anchor convention."""
         return self.block_size if self.anchor_convention == "anchor_first" else self.block_size - 1
 
-    def _problems(self) -> list[InitErrorDetails]:
-        problems = super()._problems()
-        layers = self.target_layer_ids
-        if not layers:
-            problems.append(rules.LAYERS_NOT_INCREASING.broken("target_layer_ids", "is empty", value=layers))
-        for index, (low, high) in enumerate(zip(layers, layers[1:], strict=False), 1):
-            if high <= low:
-                fact = f"{high} comes after {low}, ids must strictly increase"
-                problems.append(
-                    rules.LAYERS_NOT_INCREASING.broken("target_layer_ids", fact, value=high, index=index)
-                )
-                break
-        if layers and self.layers_to_capture[0] < -1:
-            fact = f"{layers[0]} is below the first id of {self.layer_id_convention}"
-            problems.append(rules.LAYER_OUT_OF_RANGE.broken("target_layer_ids", fact, value=layers[0], index=0))
+    def broken_rules(self) -> Sequence[InitErrorDetails]:
+        problems = [*super().broken_rules()]
+        lowest = -1 if self.layer_id_convention == "output_of_layer" else 0
+        layers = layer_problem("target_layer_ids", self.target_layer_ids, lowest)
+        if layers is not None:
+            problems.append(layers)
         if self.mask_token_id >= self.vocab_size:
             fact = f"{self.mask_token_id} is not below vocab_size ({self.vocab_size})"
             problems.append(
-                rules.MASK_TOKEN_OUT_OF_RANGE.broken("mask_token_id", fact, value=self.mask_token_id)
+                rules.MASK_TOKEN_OUT_OF_RANGE.broken(
+                    "mask_token_id", fact, value=self.mask_token_id
+                )
             )
         if self.num_attention_heads % self.num_key_value_heads:
-            fact = f"{self.num_key_value_heads} does not divide num_attention_heads ({self.num_attention_heads})"
+            heads = f"num_attention_heads ({self.num_attention_heads})"
+            fact = f"{self.num_key_value_heads} does not divide {heads}"
             problems.append(
-                rules.HEADS_NOT_DIVISIBLE.broken("num_key_value_heads", fact, value=self.num_key_value_heads)
+                rules.HEADS_NOT_DIVISIBLE.broken(
+                    "num_key_value_heads", fact, value=self.num_key_value_heads
+                )
             )
         if self.head_dim % 2:
             problems.append(
-                rules.HEAD_DIM_ODD.broken("head_dim", f"{self.head_dim} is odd", value=self.head_dim)
+                rules.HEAD_DIM_ODD.broken(
+                    "head_dim", f"{self.head_dim} is odd", value=self.head_dim
+                )
             )
         return problems
 
@@ -131,7 +134,8 @@ class DSparkDrafterConfig(_BlockDrafter, frozen=True):
     """Method tag, by which unions are told apart."""
 
     markov_rank: NonNegativeInt
-    """Rank of the Markov head that corrects each draft by the one before; 0 where the checkpoint has none."""
+    """Rank of the Markov head that corrects each draft by the one before; 0 where the checkpoint
+    has none."""
 
     markov_head_type: MarkovHeadType | None
     """Form of the Markov head; None exactly where markov_rank is 0."""
@@ -140,16 +144,21 @@ class DSparkDrafterConfig(_BlockDrafter, frozen=True):
     """Whether the checkpoint has a head that estimates the acceptance of each draft."""
 
     confidence_head_with_markov: bool
-    """Whether the confidence head also reads the Markov embedding; False where either head is absent."""
+    """Whether the confidence head also reads the Markov embedding; False where either head is
+    absent."""
 
-    def _problems(self) -> list[InitErrorDetails]:
-        problems = super()._problems()
+    def broken_rules(self) -> Sequence[InitErrorDetails]:
+        problems = [*super().broken_rules()]
         if (self.markov_rank > 0) != (self.markov_head_type is not None):
             fact = f"{self.markov_head_type!r} does not go with markov_rank {self.markov_rank}"
             problems.append(
-                rules.MARKOV_HEAD_INCONSISTENT.broken("markov_head_type", fact, value=self.markov_head_type)
+                rules.MARKOV_HEAD_INCONSISTENT.broken(
+                    "markov_head_type", fact, value=self.markov_head_type
+                )
             )
-        if self.confidence_head_with_markov and not (self.enable_confidence_head and self.markov_rank):
+        if self.confidence_head_with_markov and not (
+            self.enable_confidence_head and self.markov_rank
+        ):
             absent = "Markov head" if self.enable_confidence_head else "confidence head"
             problems.append(
                 rules.CONFIDENCE_HEAD_INCONSISTENT.broken(
@@ -176,6 +185,7 @@ class MTPDrafterConfig(_Drafter, frozen=True):
 
 
 DrafterConfig = Annotated[
-    DSparkDrafterConfig | DFlashDrafterConfig | MTPDrafterConfig, Field(discriminator="decoding_type")
+    DSparkDrafterConfig | DFlashDrafterConfig | MTPDrafterConfig,
+    Field(discriminator="decoding_type"),
 ]
 """Any drafter, told apart by ``decoding_type``."""

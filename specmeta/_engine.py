@@ -1,6 +1,7 @@
 """Sizes of the engine: batch shape, sequence slots, token budget, graph buckets."""
 
-from typing import final
+from collections.abc import Sequence
+from typing import ClassVar, final
 
 from pydantic_core import InitErrorDetails
 
@@ -13,7 +14,9 @@ from ._types import BatchSizes, DType, PositiveInt
 class EngineConfig(SpecModel, frozen=True):
     """Capacity of the engine, fixed for the life of the process."""
 
-    how_to_build = "build it with EngineConfig.sized(...), which computes the slot pool"
+    how_to_build: ClassVar[str] = (
+        "build it with EngineConfig.sized(...), which computes the slot pool"
+    )
 
     max_num_requests: PositiveInt
     """Rows of one forward batch. Sizes batch-position buffers only, never slot-indexed ones."""
@@ -55,10 +58,11 @@ class EngineConfig(SpecModel, frozen=True):
     ) -> "EngineConfig":
         """The engine whose slot pool holds every request that can be alive at once.
 
-        With B = `max_num_requests` and P = `pipeline_parallel_size`, the seats are B * P, one batch in each stage.
-        `overlap_headroom` adds B, for requests that finish while the next batch is already scheduled.
-        `disaggregated` takes at least 2 * B * P, for requests whose transfer is under way. The formula reproduces
-        the table of slot-pool sizes that TensorRT-LLM's tests pin (NVIDIA/TensorRT-LLM#17154, #18457).
+        With B = `max_num_requests` and P = `pipeline_parallel_size`, the seats are B * P, one batch
+        in each stage. `overlap_headroom` adds B, for requests that finish while the next batch is
+        already scheduled. `disaggregated` takes at least 2 * B * P, for requests whose transfer is
+        under way. The formula reproduces the table of slot-pool sizes that TensorRT-LLM's tests pin
+        (NVIDIA/TensorRT-LLM#17154, #18457).
 
         Raises ``pydantic.ValidationError`` for sizes that no engine can have.
         """
@@ -78,19 +82,23 @@ class EngineConfig(SpecModel, frozen=True):
             seats = max(seats, 2 * in_flight)
         return plain.model_copy(update={"num_seq_slots": seats})
 
-    def _problems(self) -> list[InitErrorDetails]:
-        problems = super()._problems()
+    def broken_rules(self) -> Sequence[InitErrorDetails]:
+        problems = [*super().broken_rules()]
         if self.num_seq_slots < self.max_num_requests:
             fact = f"{self.num_seq_slots} is below max_num_requests ({self.max_num_requests})"
             problems.append(
-                rules.NUM_SEQ_SLOTS_TOO_SMALL.broken("num_seq_slots", fact, value=self.num_seq_slots)
+                rules.NUM_SEQ_SLOTS_TOO_SMALL.broken(
+                    "num_seq_slots", fact, value=self.num_seq_slots
+                )
             )
         before = 0
         for index, size in enumerate(self.cuda_graph_batch_sizes):
             field = "cuda_graph_batch_sizes"
             if not 1 <= size <= self.max_num_requests:
                 fact = f"{size} is outside 1 ... max_num_requests ({self.max_num_requests})"
-                problems.append(rules.GRAPH_SIZE_OUT_OF_RANGE.broken(field, fact, value=size, index=index))
+                problems.append(
+                    rules.GRAPH_SIZE_OUT_OF_RANGE.broken(field, fact, value=size, index=index)
+                )
                 break
             if size <= before:
                 fact = f"{size} comes after {before}, sizes must strictly increase"

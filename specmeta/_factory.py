@@ -46,10 +46,11 @@ def get_spec_metadata(
 ) -> DSparkSpecMetadata | DFlashSpecMetadata | MTPSpecMetadata:
     """The metadata of a batch, of the class that matches the deployment's decoding type.
 
-    The later batches of the same deployment come cheaper from ``metadata.with_batch(...)``, and a step whose batch did
-    not change reuses the object it has.
+    The later batches of the same deployment come cheaper from ``metadata.with_batch(...)``, and a
+    step whose batch did not change reuses the object it has.
 
-    Raises ``pydantic.ValidationError`` for rows that break a rule, ``TypeError`` for anything but a `Deployment`.
+    Raises ``pydantic.ValidationError`` for rows that break a rule, ``TypeError`` for anything but a
+    `Deployment`.
     """
     if not isinstance(deployment, Deployment):
         raise TypeError(f"get_spec_metadata takes a Deployment, not {type(deployment).__name__}")

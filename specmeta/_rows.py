@@ -1,7 +1,9 @@
-"""Rules on the rows of a batch: one fast pass for a valid batch, and a slow one that explains an invalid one.
+"""Rules on the rows of a batch: one fast pass for a valid batch, and a slow one that explains an
+invalid one.
 
-The fast pass decides; it costs one C-level sweep for each property, and no Python-level loop. The slow pass runs only
-for a batch that is already known to be invalid, and names the first bad row of each kind.
+The fast pass decides; it costs one C-level sweep for each property, and no Python-level loop. The
+slow pass runs only for a batch that is already known to be invalid, and names the first bad row of
+each kind.
 """
 
 from array import array
@@ -18,7 +20,9 @@ _ID_RANGE = 2**64
 
 
 def reserved_floor(max_draft_len: int) -> int:
-    """First id of the CUDA-graph padding family: 2**64 - 1 less one id for each draft length of both variants."""
+    """First id of the CUDA-graph padding family: 2**64 - 1 less one id for each draft length of
+    both variants.
+    """
     return _ID_RANGE - 1 - (2 * max_draft_len + 1)
 
 
@@ -51,6 +55,9 @@ def rows_are_valid(fields: dict[str, Any]) -> bool:
         generations = set(seq_lens[num_contexts:])
     else:
         generations = set(seq_lens)
+    ranks: tuple[int, ...] | None = fields["all_rank_num_generations"]
+    if ranks is not None and (not ranks or min(ranks) < 0):
+        return False
     if generations and (min(generations) < 1 or max(generations) > width):
         return False
     return bool(sum(seq_lens) + num_padding * width <= fields["max_num_tokens"])
@@ -87,7 +94,9 @@ def explain_rows(metadata: "_SpecMetadata") -> list[InitErrorDetails]:
             break
     if num_contexts > num_rows:
         fact = f"{num_contexts} is above the {num_rows} rows of request_ids"
-        problems.append(rules.NUM_CONTEXTS_BEYOND_ROWS.broken("num_contexts", fact, value=num_contexts))
+        problems.append(
+            rules.NUM_CONTEXTS_BEYOND_ROWS.broken("num_contexts", fact, value=num_contexts)
+        )
     for field, values, wanted, what in (
         ("seq_lens", m.seq_lens, num_rows, "rows in request_ids"),
         ("context_positions", m.context_positions, num_contexts, "contexts (num_contexts)"),
@@ -103,7 +112,7 @@ def explain_rows(metadata: "_SpecMetadata") -> list[InitErrorDetails]:
                 )
             )
             break
-    return problems + _explain_lengths(m) + _explain_capacity(m)
+    return problems + _explain_lengths(m) + _explain_ranks(m) + _explain_capacity(m)
 
 
 def _explain_ids(field: str, ids: tuple[int, ...], max_draft_len: int) -> list[InitErrorDetails]:
@@ -114,7 +123,9 @@ def _explain_ids(field: str, ids: tuple[int, ...], max_draft_len: int) -> list[I
         if request_id <= 0:
             what = "the attention-DP dummy id" if request_id == 0 else "negative"
             fact = f"{request_id} is {what}, a request id is positive"
-            return [rules.REQUEST_ID_NOT_POSITIVE.broken(field, fact, value=request_id, index=index)]
+            return [
+                rules.REQUEST_ID_NOT_POSITIVE.broken(field, fact, value=request_id, index=index)
+            ]
         if request_id >= floor:
             fact = f"{request_id} is not below {floor} (2**64 - 1 - (2 * max_draft_len + 1))"
             return [rules.REQUEST_ID_RESERVED.broken(field, fact, value=request_id, index=index)]
@@ -132,10 +143,27 @@ def _explain_lengths(m: "_SpecMetadata") -> list[InitErrorDetails]:
             fact = f"{length} is below 1 token"
             return [rules.SEQ_LEN_NOT_POSITIVE.broken("seq_lens", fact, value=length, index=index)]
         if index >= m.num_contexts and length > width:
-            fact = (
-                f"{length} is above max_draft_len + 1 ({width}) in a generation row (num_contexts is {m.num_contexts})"
-            )
-            return [rules.GENERATION_ROW_TOO_LONG.broken("seq_lens", fact, value=length, index=index)]
+            row = f"a generation row (num_contexts is {m.num_contexts})"
+            fact = f"{length} is above max_draft_len + 1 ({width}) in {row}"
+            return [
+                rules.GENERATION_ROW_TOO_LONG.broken("seq_lens", fact, value=length, index=index)
+            ]
+    return []
+
+
+def _explain_ranks(m: "_SpecMetadata") -> list[InitErrorDetails]:
+    ranks, field = m.all_rank_num_generations, "all_rank_num_generations"
+    if ranks is None:
+        return []
+    if not ranks:
+        return [rules.RANK_COUNTS_INVALID.broken(field, "is empty", value=ranks)]
+    for index, count in enumerate(ranks):
+        if count < 0:
+            return [
+                rules.RANK_COUNTS_INVALID.broken(
+                    field, f"{count} is negative", value=count, index=index
+                )
+            ]
     return []
 
 
@@ -145,7 +173,9 @@ def _explain_capacity(m: "_SpecMetadata") -> list[InitErrorDetails]:
     count = f"{len(m.request_ids)} rows and {m.num_padding} of padding"
     if rows == 0:
         problems.append(
-            rules.ROWS_ABSENT.broken("request_ids", "is empty and num_padding is 0", value=m.request_ids)
+            rules.ROWS_ABSENT.broken(
+                "request_ids", "is empty and num_padding is 0", value=m.request_ids
+            )
         )
     if rows > m.max_num_requests:
         fact = f"{count} are more than max_num_requests ({m.max_num_requests})"
@@ -153,9 +183,15 @@ def _explain_capacity(m: "_SpecMetadata") -> list[InitErrorDetails]:
         problems.append(rules.ROWS_BEYOND_MAX_NUM_REQUESTS.broken(field, fact, value=rows))
     if m.num_seq_slots < m.max_num_requests:
         fact = f"{m.num_seq_slots} is below max_num_requests ({m.max_num_requests})"
-        problems.append(rules.NUM_SEQ_SLOTS_TOO_SMALL.broken("num_seq_slots", fact, value=m.num_seq_slots))
+        problems.append(
+            rules.NUM_SEQ_SLOTS_TOO_SMALL.broken("num_seq_slots", fact, value=m.num_seq_slots)
+        )
     tokens = sum(m.seq_lens) + m.num_padding * (m.max_draft_len + 1)
     if tokens > m.max_num_tokens:
         fact = f"{m.max_num_tokens} is below the {tokens} tokens of {count}"
-        problems.append(rules.TOKENS_BEYOND_MAX_NUM_TOKENS.broken("max_num_tokens", fact, value=m.max_num_tokens))
+        problems.append(
+            rules.TOKENS_BEYOND_MAX_NUM_TOKENS.broken(
+                "max_num_tokens", fact, value=m.max_num_tokens
+            )
+        )
     return problems

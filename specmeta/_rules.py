@@ -1,7 +1,8 @@
 """The rules between fields: name, purpose, public reports and remedy of each, in one registry.
 
-The name is the ``type`` of the pydantic error that a violation raises, and stays the same between releases. Rules that
-concern one field alone (a bound, a type) are in its annotation and carry pydantic's own names.
+The name is the ``type`` of the pydantic error that a violation raises, and stays the same between
+releases. Rules that concern one field alone (a bound, a type) are in its annotation and carry
+pydantic's own names.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,9 @@ class Rule(NamedTuple):
     remedy: str
     reports: tuple[str, ...] = ()
 
-    def broken(self, field: str, fact: str, *, value: object, index: int | None = None) -> InitErrorDetails:
+    def broken(
+        self, field: str, fact: str, *, value: object, index: int | None = None
+    ) -> InitErrorDetails:
         """The error line of a violation, to be raised with others in one ``ValidationError``."""
         return line_error(self.name, field, fact, self.remedy, value=value, index=index)
 
@@ -32,13 +35,13 @@ _SLOT_POOL = "NVIDIA/TensorRT-LLM#17154"
 # Rows of a batch.
 REQUEST_ID_NOT_POSITIVE = Rule(
     "request_id_not_positive",
-    "0 is the id of the attention-DP dummy: a real request under it shares its state with every other one",
+    "0 is the id of the attention-DP dummy: every request under it shares one state",
     "pass the request's own id (> 0), and count dummy rows in num_padding",
     (_SEED_FORWARD,),
 )
 REQUEST_ID_RESERVED = Rule(
     "request_id_reserved",
-    "the top ids belong to the CUDA-graph padding requests, one for each draft length and graph variant",
+    "the top ids belong to the CUDA-graph padding requests, one for each draft length",
     "pass real requests only, and count dummy rows in num_padding",
     ("NVIDIA/TensorRT-LLM#4729",),
 )
@@ -94,8 +97,10 @@ FINISHED_REQUEST_IN_BATCH = Rule(
     "a slot that is released and used in one step loses its window",
     "release the request in the step after its last one",
 )
-RANK_COUNT_NEGATIVE = Rule(
-    "rank_count_negative", "a rank has no fewer than 0 generation rows", "pass one count for each rank"
+RANK_COUNTS_INVALID = Rule(
+    "rank_counts_invalid",
+    "attention-DP ranks must agree on the shape of a step",
+    "pass one count (0 or more) for each rank, or None without attention DP",
 )
 NUM_SEQ_SLOTS_TOO_SMALL = Rule(
     "num_seq_slots_too_small",
@@ -128,13 +133,13 @@ LAYERS_NOT_INCREASING = Rule(
 LAYER_OUT_OF_RANGE = Rule(
     "layer_out_of_range",
     "a layer that the target does not have is never captured",
-    "check layer_id_convention: output_of_layer takes -1 ... num_layers - 1, input_of_layer 0 ... num_layers",
+    "check layer_id_convention: outputs are -1 ... num_layers - 1, inputs 0 ... num_layers",
     ("vllm-project/vllm#40727",),
 )
 MASK_TOKEN_OUT_OF_RANGE = Rule(
     "mask_token_out_of_range",
     "the mask token is looked up in the embedding",
-    "use the checkpoint's mask_token_id; the bound is the embedding's rows, not the tokenizer's size",
+    "use the checkpoint's mask_token_id: the bound is the embedding, not the tokenizer",
 )
 HEADS_NOT_DIVISIBLE = Rule(
     "heads_not_divisible",
@@ -142,7 +147,9 @@ HEADS_NOT_DIVISIBLE = Rule(
     "read both from the checkpoint's config.json",
 )
 HEAD_DIM_ODD = Rule(
-    "head_dim_odd", "rotary positions turn pairs of channels", "read head_dim from the checkpoint's config.json"
+    "head_dim_odd",
+    "rotary positions turn pairs of channels",
+    "read head_dim from the checkpoint's config.json",
 )
 MARKOV_HEAD_INCONSISTENT = Rule(
     "markov_head_inconsistent",
@@ -178,7 +185,7 @@ VOCAB_SIZE_DIFFERS = Rule(
 )
 DRAFT_BEYOND_BLOCK = Rule(
     "draft_beyond_block",
-    "a block yields block_size drafts where the anchor predicts (anchor_first), one fewer where masks predict themselves",
+    "a block yields block_size drafts (anchor_first) or one fewer (mask_at_position)",
     "lower max_draft_len, or check the drafter's anchor_convention",
     ("NVIDIA/TensorRT-LLM#16767", "vllm-project/vllm#46995"),
 )
@@ -204,7 +211,9 @@ MAX_NUM_TOKENS_TOO_SMALL = Rule(
     "raise engine.max_num_tokens to max_num_requests * (max_draft_len + 1), or lower one of those",
 )
 GRAPH_SIZES_NOT_INCREASING = Rule(
-    "graph_sizes_not_increasing", "the smallest fitting bucket is picked in order", "sort the sizes and drop repeats"
+    "graph_sizes_not_increasing",
+    "the smallest fitting bucket is picked in order",
+    "sort the sizes and drop repeats",
 )
 GRAPH_SIZE_OUT_OF_RANGE = Rule(
     "graph_size_out_of_range",

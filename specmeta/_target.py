@@ -23,4 +23,5 @@ class TargetConfig(SpecModel, frozen=True):
     """Longest sequence that the target's positions allow, in tokens."""
 
     hc_mult: PositiveInt = 1
-    """Hyper-connection residual streams; a captured state is their mean. 1 is an ordinary residual stream."""
+    """Hyper-connection residual streams; a captured state is their mean. 1 is an ordinary residual
+    stream."""

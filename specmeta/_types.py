@@ -1,8 +1,9 @@
 """Scalar types and constrained aliases that the models share.
 
-Per-row tuples deliberately carry no element constraint: pydantic-core checks an element constraint on an integer above
-``2**63 - 1`` about nine times slower than a plain one, and reports one error for each bad element. Their rules are
-checked on the whole tuple in ``_rows.py``; the JSON Schema of each alias still states them.
+Per-row tuples deliberately carry no element constraint: pydantic-core checks an element constraint
+on an integer above ``2**63 - 1`` about nine times slower than a plain one, and reports one error
+for each bad element. Their rules are checked on the whole tuple in ``_rows.py``; the JSON Schema of
+each alias still states them.
 """
 
 from typing import Annotated, Literal, NewType
@@ -11,10 +12,12 @@ from annotated_types import Ge, Gt, Le
 from pydantic import AllowInfNan, Field, WithJsonSchema
 
 RequestId = NewType("RequestId", int)
-"""Identity of a request. Distinct from `SeqSlot`, so that a checker refuses one where the other belongs."""
+"""Identity of a request. Distinct from `SeqSlot`, so that a checker refuses one where the other
+belongs."""
 
 SeqSlot = NewType("SeqSlot", int)
-"""Index of a sequence slot, ``0 <= slot < num_seq_slots``; the worker's scratch slot is ``num_seq_slots``."""
+"""Index of a sequence slot, ``0 <= slot < num_seq_slots``; the worker's scratch slot is
+``num_seq_slots``."""
 
 DecodingType = Literal["DSpark", "DFlash", "MTP"]
 DType = Literal["float64", "float32", "bfloat16", "float16"]
@@ -28,8 +31,8 @@ NonNegativeInt = Annotated[int, Ge(0)]
 PositiveFloat = Annotated[float, Gt(0), AllowInfNan(False)]
 UnitFloat = Annotated[float, Ge(0), Le(1)]
 
-# The largest id that is valid with the shortest draft (max_draft_len 1); the exact bound depends on another field,
-# which JSON Schema cannot say.
+# The largest id that is valid with the shortest draft (max_draft_len 1); the exact bound depends on
+# another field, which JSON Schema cannot say.
 _MAX_REQUEST_ID = 2**64 - 1 - 3 - 1
 
 
@@ -41,10 +44,14 @@ def _array(minimum: int, **keywords: object) -> WithJsonSchema:
 
 
 RequestIds = Annotated[
-    tuple[RequestId, ...], Field(fail_fast=True), _array(1, uniqueItems=True, item_maximum=_MAX_REQUEST_ID)
+    tuple[RequestId, ...],
+    Field(fail_fast=True),
+    _array(1, uniqueItems=True, item_maximum=_MAX_REQUEST_ID),
 ]
 SeqLens = Annotated[tuple[int, ...], Field(fail_fast=True), _array(1)]
 Positions = Annotated[tuple[int, ...], Field(fail_fast=True), _array(0)]
 RankCounts = Annotated[tuple[int, ...], Field(fail_fast=True), _array(0, minItems=1)]
-LayerIds = Annotated[tuple[int, ...], Field(fail_fast=True), _array(-1, minItems=1, uniqueItems=True)]
+LayerIds = Annotated[
+    tuple[int, ...], Field(fail_fast=True), _array(-1, minItems=1, uniqueItems=True)
+]
 BatchSizes = Annotated[tuple[int, ...], Field(fail_fast=True), _array(1, uniqueItems=True)]

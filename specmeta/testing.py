@@ -1,10 +1,11 @@
 """Factories for tests: valid by default, every override validated.
 
-A test that needs metadata takes it from here rather than from a stub, so it sees each new rule and field.
+A test that needs metadata takes it from here rather than from a stub, so it sees each new rule and
+field.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._decoding import DFlashDecodingConfig, DSparkDecodingConfig, MTPDecodingConfig
 from ._deployment import Deployment
@@ -15,11 +16,16 @@ from ._metadata import DFlashSpecMetadata, DSparkSpecMetadata, MTPSpecMetadata
 from ._target import TargetConfig
 from ._types import DecodingType
 
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
 __all__ = [
+    "deployments",
     "make_deployment",
     "make_dflash_metadata",
     "make_dspark_metadata",
     "make_mtp_metadata",
+    "spec_metadata",
 ]
 
 _SIZES = {"hidden_size": 64, "vocab_size": 256, "max_position_embeddings": 512}
@@ -51,21 +57,28 @@ _DRAFTERS: dict[str, dict[str, Any]] = {
     "DFlash": {**_SIZES, **_BLOCK, "num_layers": 2, "anchor_convention": "mask_at_position"},
     "MTP": {**_SIZES, "num_layers": 1},
 }
-_DRAFTER_CLASSES = {"DSpark": DSparkDrafterConfig, "DFlash": DFlashDrafterConfig, "MTP": MTPDrafterConfig}
-_DECODING_CLASSES = {"DSpark": DSparkDecodingConfig, "DFlash": DFlashDecodingConfig, "MTP": MTPDecodingConfig}
+_DRAFTER_CLASSES = {
+    "DSpark": DSparkDrafterConfig,
+    "DFlash": DFlashDrafterConfig,
+    "MTP": MTPDrafterConfig,
+}
+_DECODING_CLASSES = {
+    "DSpark": DSparkDecodingConfig,
+    "DFlash": DFlashDecodingConfig,
+    "MTP": MTPDecodingConfig,
+}
 _TARGET = {**_SIZES, "num_layers": 4}
 _DRAFT_LEN = {"DSpark": 7, "DFlash": 6, "MTP": 3}
-
-type_part = TargetConfig | DSparkDrafterConfig | DSparkDecodingConfig | EngineConfig
 
 
 def make_deployment(decoding_type: DecodingType = "DSpark", **overrides: Any) -> Deployment:
     """A small valid deployment.
 
-    Overrides are fields of any part (``num_seq_slots=4``; one that several parts share, like ``hidden_size``, goes to
-    each of them), or a whole part: ``target=``, ``drafter=``, ``decoding=``, ``engine=`` take a model, or a mapping of
-    overrides for that part alone. Raises ``pydantic.ValidationError`` where the result is not valid, ``TypeError`` for
-    a name that no part has.
+    Overrides are fields of any part (``num_seq_slots=4``; one that several parts share, like
+    ``hidden_size``, goes to each of them), or a whole part: ``target=``, ``drafter=``,
+    ``decoding=``, ``engine=`` take a model, or a mapping of overrides for that part alone. Raises
+    ``pydantic.ValidationError`` where the result is not valid, ``TypeError`` for a name that no
+    part has.
     """
     draft_len = _DRAFT_LEN[decoding_type]
     classes: dict[str, Any] = {
@@ -83,9 +96,15 @@ def make_deployment(decoding_type: DecodingType = "DSpark", **overrides: Any) ->
     given = {part: overrides.pop(part, {}) for part in classes}
     flat: dict[str, dict[str, Any]] = {part: {} for part in classes}
     for name, value in overrides.items():
-        owners = [part for part, model in classes.items() if name in model.model_fields and name != "decoding_type"]
+        owners = [
+            part
+            for part, model in classes.items()
+            if name in model.model_fields and name != "decoding_type"
+        ]
         if not owners or name == "num_layers":
-            hint = "give it in target={...} or drafter={...}" if owners else "it is a field of no part"
+            hint = (
+                "give it in target={...} or drafter={...}" if owners else "it is a field of no part"
+            )
             raise TypeError(f"make_deployment got {name!r}: {hint}")
         for part in owners:
             flat[part][name] = value
@@ -114,17 +133,21 @@ def _engine_defaults(fields: Mapping[str, Any], max_draft_len: int) -> dict[str,
     }
 
 
-def make_dspark_metadata(deployment: Deployment | None = None, **overrides: Any) -> DSparkSpecMetadata:
+def make_dspark_metadata(
+    deployment: Deployment | None = None, **overrides: Any
+) -> DSparkSpecMetadata:
     """A small valid `DSparkSpecMetadata`, of `deployment` where one is given.
 
-    Overrides are its fields. Row fields that are not given follow from those that are: two generation rows with full
-    drafts by default, contexts of 4 tokens at position 0 for ``num_contexts``.
-    Raises ``pydantic.ValidationError`` where the result is not valid.
+    Overrides are its fields. Row fields that are not given follow from those that are: two
+    generation rows with full drafts by default, contexts of 4 tokens at position 0 for
+    ``num_contexts``. Raises ``pydantic.ValidationError`` where the result is not valid.
     """
     return DSparkSpecMetadata(**_metadata_fields("DSpark", deployment, overrides))
 
 
-def make_dflash_metadata(deployment: Deployment | None = None, **overrides: Any) -> DFlashSpecMetadata:
+def make_dflash_metadata(
+    deployment: Deployment | None = None, **overrides: Any
+) -> DFlashSpecMetadata:
     """A small valid `DFlashSpecMetadata`; like `make_dspark_metadata`."""
     return DFlashSpecMetadata(**_metadata_fields("DFlash", deployment, overrides))
 
@@ -132,6 +155,22 @@ def make_dflash_metadata(deployment: Deployment | None = None, **overrides: Any)
 def make_mtp_metadata(deployment: Deployment | None = None, **overrides: Any) -> MTPSpecMetadata:
     """A small valid `MTPSpecMetadata`; like `make_dspark_metadata`."""
     return MTPSpecMetadata(**_metadata_fields("MTP", deployment, overrides))
+
+
+def deployments(decoding_type: DecodingType | None = None) -> "SearchStrategy[Deployment]":
+    """Hypothesis strategy of valid deployments, of one decoding type or of all."""
+    from . import _strategies
+
+    return _strategies.deployments(decoding_type)
+
+
+def spec_metadata(
+    decoding_type: DecodingType | None = None, *, deployment: Deployment | None = None
+) -> "SearchStrategy[DSparkSpecMetadata | DFlashSpecMetadata | MTPSpecMetadata]":
+    """Hypothesis strategy of valid metadata: of `deployment`, or of any of that decoding type."""
+    from . import _strategies
+
+    return _strategies.spec_metadata(decoding_type, deployment)
 
 
 def _metadata_fields(
@@ -150,12 +189,16 @@ def _metadata_fields(
     fields.setdefault("seq_lens", (4,) * contexts + (width,) * (rows - contexts))
     fields.setdefault("context_positions", (0,) * contexts)
     if "num_seq_slots" not in overrides:  # a wider shape alone is not a mistake in a test
-        fields["num_seq_slots"] = max(fields["num_seq_slots"], _count(fields["max_num_requests"], 1))
+        fields["num_seq_slots"] = max(
+            fields["num_seq_slots"], _count(fields["max_num_requests"], 1)
+        )
     if "max_num_tokens" not in overrides:
         fields["max_num_tokens"] = max(fields["max_num_tokens"], (rows + 1) * width)
     return fields
 
 
 def _count(value: object, default: int) -> int:
-    """A count that defaults can be derived from; an invalid override is left for the validation to report."""
+    """A count that defaults can be derived from; an invalid override is left for the validation to
+    report.
+    """
     return value if type(value) is int and value >= 0 else default

@@ -1,0 +1,86 @@
+"""Taking rows out of a batch and putting batches together: every per-row field, in one place."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import _rules as rules
+from ._errors import show, validation_error
+
+if TYPE_CHECKING:
+    from ._metadata import _SpecMetadata
+
+_PER_ROW = ("request_ids", "seq_lens")
+_PER_CONTEXT = ("context_positions",)
+_COUNTS = ("num_contexts", "num_padding", "finished_request_ids")
+_BATCH = (*_PER_ROW, *_PER_CONTEXT, *_COUNTS)
+
+
+def fill(metadata: "_SpecMetadata", num_rows: int) -> int:
+    """Padding that fills a graph bucket; 0 where the rows exceed it, which validation reports."""
+    return max(0, metadata.max_num_requests - num_rows)
+
+
+def selected(metadata: "_SpecMetadata", rows: Sequence[int]) -> dict[str, Any]:
+    """The fields that change when only these rows stay: contexts first, else in the given order."""
+    _check_selection(metadata, rows)
+    contexts = [row for row in rows if row < metadata.num_contexts]
+    ordered = contexts + [row for row in rows if row >= metadata.num_contexts]
+    update: dict[str, Any] = {"num_contexts": len(contexts)}
+    for names, kept in ((_PER_ROW, ordered), (_PER_CONTEXT, contexts)):
+        for name in names:
+            values = getattr(metadata, name)
+            update[name] = tuple(values[row] for row in kept)
+    if metadata.is_cuda_graph:
+        update["num_padding"] = fill(metadata, len(ordered))
+    return update
+
+
+def _check_selection(metadata: "_SpecMetadata", rows: Sequence[int]) -> None:
+    total = len(metadata.request_ids)
+    seen: set[int] = set()
+    for index, row in enumerate(rows):
+        if type(row) is not int or not 0 <= row < total:
+            fact = f"{show(row)} is not an int from 0 to {total - 1}"
+        elif row in seen:
+            fact = f"{row} is given twice"
+        else:
+            seen.add(row)
+            continue
+        line = rules.ROW_SELECTION_INVALID.broken("rows", fact, value=row, index=index)
+        raise validation_error(type(metadata).__name__, [line])
+
+
+def concatenated(first: "_SpecMetadata", others: Sequence["_SpecMetadata"]) -> dict[str, Any]:
+    """The fields of one batch with the rows of all: every context, then every generation."""
+    _check_same_shape(first, others)
+    parts = (first, *others)
+    update: dict[str, Any] = {"num_contexts": sum(part.num_contexts for part in parts)}
+    for name in _PER_ROW:
+        contexts: list[int] = []
+        generations: list[int] = []
+        for part in parts:
+            values = getattr(part, name)
+            contexts += values[: part.num_contexts]
+            generations += values[part.num_contexts :]
+        update[name] = (*contexts, *generations)
+    for name in _PER_CONTEXT:
+        update[name] = tuple(value for part in parts for value in getattr(part, name))
+    finished = dict.fromkeys(i for part in parts for i in part.finished_request_ids)
+    update["finished_request_ids"] = tuple(finished)
+    update["num_padding"] = sum(part.num_padding for part in parts)
+    if first.is_cuda_graph:
+        update["num_padding"] = fill(first, len(update["request_ids"]))
+    return update
+
+
+def _check_same_shape(first: "_SpecMetadata", others: Sequence["_SpecMetadata"]) -> None:
+    static = [name for name in type(first).model_fields if name not in _BATCH]
+    for other in others:
+        if type(other) is not type(first):
+            raise TypeError(f"concat takes {type(first).__name__}, not {type(other).__name__}")
+        for name in static:
+            mine, theirs = getattr(first, name), getattr(other, name)
+            if mine != theirs:
+                fact = f"{theirs!r} is not the first part's {mine!r}"
+                line = rules.STATIC_PART_DIFFERS.broken(name, fact, value=theirs)
+                raise validation_error(type(first).__name__, [line])
