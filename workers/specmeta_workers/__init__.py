@@ -2,8 +2,58 @@
 
 from __future__ import annotations
 
+from ._config_reader import read_drafter_config, read_target_config
+from ._context_server import ContextServer
+from ._disaggregated import DisaggregatedExecutor
 from ._dspark_model import DSparkDraftModel
+from ._dspark_worker import DraftOutput, DSparkWorker
+from ._errors import (
+    CheckpointError,
+    ContextGapError,
+    RequestAlreadyAssignedError,
+    SlotError,
+    SlotPoolExhaustedError,
+    StaleSlotError,
+    UnknownRequestError,
+)
+from ._executor import Executor
+from ._generation_server import GenerationServer
+from ._handover import Handover
+from ._kv_store import KVStore
+from ._loading import load_draft_model
+from ._requests import ExecutorStoppedError, FinishReason, Request, RequestResult
+from ._slots import SlotHandle, SlotPool
+from ._step_engine import StepWorker
+from ._target import TargetRunner
+from ._target_layout import TargetRows
 
 __all__ = [
+    "CheckpointError",
+    "ContextGapError",
+    "ContextServer",
     "DSparkDraftModel",
+    "DSparkWorker",
+    "DisaggregatedExecutor",
+    "DraftOutput",
+    "Executor",
+    "ExecutorStoppedError",
+    "FinishReason",
+    "GenerationServer",
+    "Handover",
+    "KVStore",
+    "Request",
+    "RequestAlreadyAssignedError",
+    "RequestResult",
+    "SlotError",
+    "SlotHandle",
+    "SlotPool",
+    "SlotPoolExhaustedError",
+    "StaleSlotError",
+    "StepWorker",
+    "TargetRows",
+    "TargetRunner",
+    "UnknownRequestError",
+    "load_draft_model",
+    "read_drafter_config",
+    "read_target_config",
 ]

@@ -29,8 +29,8 @@ class DSparkDraftModel(nn.Module):
     m captured target layers, V vocabulary, K drafted tokens.
 
     Raises:
-        ValueError: the configuration asks for what this class does not implement (a causal
-            window, a mask-at-position anchor, a confidence head on an absent Markov head).
+        ValueError: the configuration asks for what this class does not implement: a causal window
+            or a mask-at-position anchor.
 
     """
 
@@ -57,7 +57,7 @@ class DSparkDraftModel(nn.Module):
         self.rotary = RotaryEmbedding(config.head_dim, config.rope_theta)
         self.lm_head = nn.Linear(width, config.vocab_size, bias=False)
         self.markov_head: MarkovHead | None = None
-        if config.markov_rank > 0:
+        if config.markov_head_type is not None:
             self.markov_head = make_markov_head(
                 config.markov_head_type, config.vocab_size, config.markov_rank, width
             )
@@ -87,7 +87,8 @@ class DSparkDraftModel(nn.Module):
         for layer in self.layers:
             assert isinstance(layer, DraftLayer)
             pairs.extend(layer.self_attn.keys_values(context, phases))
-        return torch.stack(pairs, 1).unflatten(1, (len(self.layers), 2))
+        stacked = torch.stack(pairs, 1)
+        return stacked.view(-1, len(self.layers), 2, *stacked.shape[2:])
 
     def block(
         self,
@@ -177,19 +178,13 @@ class DSparkDraftModel(nn.Module):
 
 def _check_supported(config: DSparkDrafterConfig) -> None:
     """Refuse what would run and be wrong."""
-    if str(config.anchor_convention) != "anchor_first":
+    if config.anchor_convention != "anchor_first":
         raise ValueError(
-            f"anchor_convention: {config.anchor_convention!s} is not DSpark's; a drafter whose "
+            f"anchor_convention: {config.anchor_convention} is not DSpark's; a drafter whose "
             "slots predict their own position is a DFlash drafter: load it as one"
         )
-    if str(config.window_causality) != "non_causal":
+    if config.window_causality != "non_causal":
         raise ValueError(
-            f"window_causality: {config.window_causality!s} is not implemented by "
+            f"window_causality: {config.window_causality} is not implemented by "
             "DSparkDraftModel; use a checkpoint whose window is non_causal"
-        )
-    with_markov = config.enable_confidence_head and config.confidence_head_with_markov
-    if with_markov and config.markov_rank == 0:
-        raise ValueError(
-            "confidence_head_with_markov: True needs a Markov head; set markov_rank above 0 "
-            "or confidence_head_with_markov to False"
         )

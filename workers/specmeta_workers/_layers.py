@@ -9,11 +9,14 @@ checkpoints. Every module works in float32, float64 and the half types.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class RMSNorm(nn.Module):
@@ -49,10 +52,8 @@ class RotaryEmbedding(nn.Module):
         return self.theta ** -(exponents / self.head_dim)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> RotaryEmbedding:
-        super()._apply(fn, recurse)
-        device = self.frequencies.device
-        if device.type != "meta":
-            self.frequencies = self._make(device)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self.frequencies = self._make(self.frequencies.device)
         return self
 
     def forward(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,104 @@
+"""What a DSpark worker refuses, before it touches any state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from specmeta import Deployment, DSparkDrafterConfig, DSparkSpecMetadata
+
+if TYPE_CHECKING:
+    from ._dspark_model import DSparkDraftModel
+
+
+def check_deployment(deployment: Deployment, draft_model: DSparkDraftModel) -> DSparkDrafterConfig:
+    """The drafter of a deployment that a `DSparkWorker` can serve with this model.
+
+    Raises:
+        TypeError: not a `Deployment`.
+        ValueError: another method, rejection sampling, or another model's configuration or type.
+
+    """
+    if type(deployment) is not Deployment:
+        raise TypeError(f"deployment: {type(deployment).__name__} is not a specmeta.Deployment")
+    drafter = deployment.drafter
+    if not isinstance(drafter, DSparkDrafterConfig):
+        raise ValueError(  # noqa: TRY004 - a valid Deployment, with a value that is not served here
+            f"deployment: its decoding_type is {deployment.decoding_type}; a DSparkWorker serves "
+            "DSpark deployments"
+        )
+    if deployment.decoding.use_rejection_sampling:
+        raise ValueError(
+            "decoding.use_rejection_sampling: True, but DSparkWorker accepts greedily; set it to "
+            "False"
+        )
+    if draft_model.config != drafter:
+        raise ValueError(
+            "draft_model: its configuration is not deployment.drafter; compose the deployment from "
+            "draft_model.config"
+        )
+    if draft_model.dtype != getattr(torch, deployment.engine.dtype):
+        raise ValueError(
+            f"draft_model: its weights are {draft_model.dtype}, engine.dtype is "
+            f"{deployment.engine.dtype}; load it with dtype={deployment.engine.dtype!r}"
+        )
+    return drafter
+
+
+def check_metadata(metadata: object, deployment: Deployment) -> None:
+    """Take a validated `DSparkSpecMetadata` of this deployment and nothing else.
+
+    Raises:
+        TypeError: any other type, exactly: a mock with a spec would pass `isinstance`.
+        ValueError: a static field differs from the deployment's.
+
+    """
+    if type(metadata) is not DSparkSpecMetadata:
+        raise TypeError(
+            f"metadata: {type(metadata).__name__} is not a DSparkSpecMetadata; build it with "
+            "specmeta.get_spec_metadata(deployment, ...), in tests with specmeta.testing"
+        )
+    drafter = deployment.drafter
+    assert isinstance(drafter, DSparkDrafterConfig)
+    expected = {
+        "num_seq_slots": deployment.engine.num_seq_slots,
+        "max_draft_len": deployment.decoding.max_draft_len,
+        "hidden_size": deployment.target.hidden_size,
+        "dtype": deployment.engine.dtype,
+        "num_stages": drafter.num_layers,
+        "layers_to_capture": drafter.layers_to_capture,
+        "window_size": deployment.window_size,
+        "block_size": drafter.block_size,
+    }
+    for name, value in expected.items():
+        if (found := getattr(metadata, name)) != value:
+            raise ValueError(
+                f"{name}: the metadata says {found!r}, this worker's deployment {value!r}; build "
+                "metadata from the worker's own deployment"
+            )
+
+
+def check_tensor(
+    name: str,
+    tensor: object,
+    shape: tuple[int, ...],
+    dtype: torch.dtype | None,
+    device: torch.device,
+) -> None:
+    """Check shape, dtype (None: any floating type) and device of an argument.
+
+    Raises:
+        TypeError: not a tensor.
+        ValueError: a tensor of another kind; the message has both.
+
+    """
+    wanted = f"{list(shape)} {dtype or 'of a floating type'} on {device}"
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"{name}: {type(tensor).__name__} is not a tensor, expected {wanted}")
+    fits = tensor.is_floating_point() if dtype is None else tensor.dtype == dtype
+    if tensor.shape != shape or not fits or tensor.device != device:
+        raise ValueError(
+            f"{name}: {list(tensor.shape)} {tensor.dtype} on {tensor.device}, expected {wanted}"
+        )
