@@ -47,8 +47,8 @@ def nothing(worker: DSparkWorker, x: Tensor) -> None:
 def metadata_that_may_be_absent(
     worker: DSparkWorker, metadata: DSparkSpecMetadata | None, x: Tensor
 ) -> None:
-    worker.forward(  # E: call-overload | reportCallIssue
-        metadata,  # E: - | reportArgumentType
+    worker.forward(  # E: - | reportCallIssue
+        metadata,  # E: arg-type | reportArgumentType
         input_ids=x,
         logits=x,
         captured=x,
@@ -60,13 +60,8 @@ def metadata_that_may_be_absent(
 
 
 def a_mock(worker: DSparkWorker, x: Tensor) -> None:
-    worker.forward(Mock(), input_ids=x, logits=x, captured=x)  # E: deprecated | reportDeprecated
-
-
-def a_magic_mock(worker: DSparkWorker, x: Tensor) -> None:
-    worker.forward(
-        MagicMock(), input_ids=x, logits=x, captured=x
-    )  # E: deprecated | reportDeprecated
+    stub = Mock()
+    worker.forward(stub, input_ids=x, logits=x, captured=x)  # E: deprecated | reportDeprecated
 
 
 def a_mock_with_a_spec(worker: DSparkWorker, x: Tensor) -> None:
@@ -74,10 +69,14 @@ def a_mock_with_a_spec(worker: DSparkWorker, x: Tensor) -> None:
     worker.forward(stub, input_ids=x, logits=x, captured=x)  # E: deprecated | reportDeprecated
 
 
+def a_magic_mock(worker: DSparkWorker, x: Tensor) -> None:
+    stub = MagicMock(request_ids=(7,), num_seq_slots=4)
+    worker.forward(stub, input_ids=x, logits=x, captured=x)  # E: deprecated | reportDeprecated
+
+
 def an_async_mock(worker: DSparkWorker, x: Tensor) -> None:
-    worker.forward(
-        AsyncMock(), input_ids=x, logits=x, captured=x
-    )  # E: deprecated | reportDeprecated
+    stub = AsyncMock()
+    worker.forward(stub, input_ids=x, logits=x, captured=x)  # E: deprecated | reportDeprecated
 
 
 def a_mock_for_the_seed(worker: DSparkWorker, x: Tensor) -> None:
