@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from specmeta_workers._kv_store import KVStore, KVView
 
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from specmeta_workers._target import TargetRunner
-from specmeta_workers._target_layout import TargetRows
 from transformers import PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
 
+from specmeta_workers._target import TargetRunner
+from specmeta_workers._target_layout import TargetRows
 from tests.workers.tiny_targets import (
     HIDDEN,
     VOCAB,

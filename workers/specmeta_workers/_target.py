@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from specmeta import DFlashDrafterConfig, DSparkDrafterConfig
+
 from ._kv_store import KVStore, KVView
+from ._slots import SlotPool
 from ._target_layout import RowGroup, TargetRows
+from ._target_model import cache_argument, check_positions, layers_to_hook
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from transformers import PreTrainedModel
 
-__all__ = ["EMBEDDING_LAYER", "TargetRunner"]
-
-EMBEDDING_LAYER = -1
-"""Layer id of the embedding output; id `i >= 0` is the raw output of decoder layer `i`."""
+    from specmeta import Deployment
 
 
 class TargetRunner:
@@ -52,9 +52,9 @@ class TargetRunner:
         self._model = untyped.eval()
         self.target_layer_ids = tuple(target_layer_ids)
         self.max_seq_len = max_seq_len
-        self._cache_argument = _cache_argument(model)
+        self._cache_argument = cache_argument(model)
         text_config = model.config.get_text_config()
-        _check_positions(text_config, max_seq_len)
+        check_positions(text_config, max_seq_len)
         self.vocab_size = int(text_config.vocab_size)
         self.hidden_size = int(text_config.hidden_size)
         heads = int(text_config.num_attention_heads)
@@ -67,10 +67,12 @@ class TargetRunner:
             dtype=model.dtype,
             device=model.device,
         )
+        self.pool = SlotPool(num_slots)
+        """Which request owns which row of the store."""
         self._captured: dict[int, Tensor] = {}
         self._hooks = [
             module.register_forward_hook(self._capture_hook(layer_id))
-            for layer_id, module in _layers_to_hook(model, self.target_layer_ids)
+            for layer_id, module in layers_to_hook(model, self.target_layer_ids)
         ]
         # Row p of the mask (keys 0..p visible) is a window into this ramp, see _mask.
         ramp = torch.zeros(2 * max_seq_len, dtype=model.dtype, device=model.device)
@@ -78,6 +80,21 @@ class TargetRunner:
         self._ramp = ramp
         self._rows: TargetRows | None = None
         self._groups: tuple[RowGroup, ...] = ()
+
+    @classmethod
+    def for_deployment(cls, model: PreTrainedModel, deployment: Deployment) -> TargetRunner:
+        """The runner that a deployment needs: its slots, its lengths, its drafter's layers."""
+        drafter, engine = deployment.drafter, deployment.engine
+        layers: tuple[int, ...] = ()
+        if isinstance(drafter, DSparkDrafterConfig | DFlashDrafterConfig):
+            layers = drafter.layers_to_capture
+        return cls(
+            model,
+            layers,
+            num_slots=engine.num_seq_slots,
+            # A padding row writes max_draft_len + 1 tokens from position 0.
+            max_seq_len=max(engine.max_seq_len, deployment.decoding.max_draft_len + 1),
+        )
 
     @property
     def dtype(self) -> torch.dtype:
@@ -229,57 +246,8 @@ class TargetRunner:
 
     def _capture_hook(self, layer_id: int) -> Any:
         def hook(_: nn.Module, __: Any, output: Any) -> None:
+            if self.store.cache.view is None:
+                return  # the model runs for somebody else
             self._captured[layer_id] = output[0] if isinstance(output, tuple) else output
 
         return hook
-
-
-def _cache_argument(model: PreTrainedModel) -> str:
-    parameters = inspect.signature(model.forward).parameters
-    # transformers renamed `past_key_values` to `cache` in 5.24 and warns on the old name.
-    names = [name for name in ("cache", "past_key_values") if name in parameters]
-    missing = [
-        name
-        for name in ("attention_mask", "position_ids", "logits_to_keep", "use_cache")
-        if name not in parameters
-    ]
-    if missing or not names:
-        raise ValueError(
-            f"model: the forward of {type(model).__name__} takes no {(missing or ['cache'])[0]}; "
-            "use a decoder-only causal language model of transformers"
-        )
-    return names[0]
-
-
-def _check_positions(config: Any, max_seq_len: int) -> None:
-    limit = getattr(config, "max_position_embeddings", None)
-    if limit is not None and max_seq_len > limit:
-        raise ValueError(
-            f"max_seq_len: {max_seq_len} exceeds the model's max_position_embeddings {limit}; "
-            "lower it"
-        )
-    kinds = getattr(config, "layer_types", None)
-    window = getattr(config, "sliding_window", None)
-    # Without layer_types (Mistral, for one) a window, where there is one, holds for every layer.
-    windowed = window is not None if kinds is None else any(k != "full_attention" for k in kinds)
-    if windowed and (window is None or window < max_seq_len):
-        raise ValueError(
-            f"max_seq_len: {max_seq_len} with layers other than full attention (sliding window "
-            f"{window}); the KV store shows the whole context, so lower max_seq_len to the window"
-        )
-
-
-def _layers_to_hook(model: Any, ids: tuple[int, ...]) -> list[tuple[int, nn.Module]]:
-    layers = getattr(model.get_decoder(), "layers", None)
-    if layers is None:
-        raise ValueError(
-            f"model: {type(model).__name__} has no decoder layers to hook; use a decoder-only model"
-        )
-    for index, layer_id in enumerate(ids):
-        if not EMBEDDING_LAYER <= layer_id < len(layers) or (index and layer_id <= ids[index - 1]):
-            raise ValueError(
-                f"target_layer_ids[{index}]: {layer_id}; give ids from -1 (embedding) to "
-                f"{len(layers) - 1}, strictly increasing"
-            )
-    embedding: nn.Module = model.get_input_embeddings()
-    return [(i, embedding if i == EMBEDDING_LAYER else layers[i]) for i in ids]

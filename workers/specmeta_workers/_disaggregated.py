@@ -1,0 +1,77 @@
+"""Prefill and decoding on two servers that share nothing but messages."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ._errors import UnknownRequestError
+from ._handover import Handover
+from ._requests import ExecutorStoppedError, RequestResult
+from ._serving import RequestRunner
+
+if TYPE_CHECKING:
+    from specmeta import RequestId
+
+    from ._context_server import ContextServer
+    from ._generation_server import GenerationServer
+    from ._requests import Request
+
+
+class DisaggregatedExecutor(RequestRunner):
+    """A context server and a generation server in one process, connected by bytes alone."""
+
+    def __init__(self, context: ContextServer, generation: GenerationServer) -> None:
+        self.context = context
+        self.generation = generation
+        # Between the servers: kept until it has arrived, so that an error cannot lose it.
+        self._in_transit: deque[Handover] = deque()
+
+    @property
+    def unfinished(self) -> tuple[Request, ...]:
+        """The accepted requests without a result, on either server or between them."""
+        moving = (handover.request for handover in self._in_transit)
+        return (*self.generation.unfinished, *moving, *self.context.unfinished)
+
+    def submit(self, request: Request) -> None:
+        """Accept a request that both servers can serve; raises as `Executor.submit`."""
+        self.generation.check(request)
+        self.context.submit(request)
+
+    def step(self) -> list[RequestResult]:
+        """One step of each server; the results of the requests that they finished.
+
+        Raises:
+            ExecutorStoppedError: a server stopped; what the other finished is in it.
+            ValueError: a hand-over does not fit the generation server.
+
+        """
+        results: list[RequestResult] = []
+        try:
+            for outcome in self.context.step():
+                if isinstance(outcome, RequestResult):
+                    results.append(outcome)
+                else:
+                    self._in_transit.append(outcome)
+            while self._in_transit:
+                message = self._in_transit[0].to_bytes()
+                self.generation.receive(Handover.from_bytes(message))
+                self._in_transit.popleft()
+            return results + self.generation.step()
+        except ExecutorStoppedError as error:
+            raise ExecutorStoppedError(self.unfinished, results) from error.__cause__
+
+    def cancel(self, request_id: RequestId) -> RequestResult:
+        """End a request with the tokens it has, wherever it is; raises as `Executor.cancel`."""
+        for handover in self._in_transit:
+            if handover.request.request_id == request_id:
+                self._in_transit.remove(handover)
+                return RequestResult(request_id, (handover.first_token,), (), "cancelled")
+        try:
+            return self.generation.cancel(request_id)
+        except UnknownRequestError:
+            return self.context.cancel(request_id)
+
+    def flush(self) -> None:
+        """Let the worker release finished requests now rather than with the next step."""
+        self.generation.flush()
