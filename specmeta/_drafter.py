@@ -11,6 +11,7 @@ from ._base import SpecModel
 from ._drafting import layer_problem
 from ._types import (
     AnchorConvention,
+    EvenInt,
     LayerIdConvention,
     LayerIds,
     MarkovHeadType,
@@ -46,7 +47,7 @@ class _BlockDrafter(_Drafter, frozen=True):
     num_key_value_heads: PositiveInt
     """Key/value heads of a layer; divides num_attention_heads."""
 
-    head_dim: PositiveInt
+    head_dim: EvenInt
     """Channels of a head; even, because rotary positions turn pairs."""
 
     intermediate_size: PositiveInt

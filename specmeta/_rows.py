@@ -179,8 +179,11 @@ def _explain_capacity(m: "_SpecMetadata") -> list[InitErrorDetails]:
         )
     if rows > m.max_num_requests:
         fact = f"{count} are more than max_num_requests ({m.max_num_requests})"
-        field = "request_ids" if len(m.request_ids) > m.max_num_requests else "num_padding"
-        problems.append(rules.ROWS_BEYOND_MAX_NUM_REQUESTS.broken(field, fact, value=rows))
+        real = len(m.request_ids)
+        field, value = ("num_padding", m.num_padding)
+        if real > m.max_num_requests:
+            field, value = ("request_ids", real)
+        problems.append(rules.ROWS_BEYOND_MAX_NUM_REQUESTS.broken(field, fact, value=value))
     if m.num_seq_slots < m.max_num_requests:
         fact = f"{m.num_seq_slots} is below max_num_requests ({m.max_num_requests})"
         problems.append(

@@ -29,7 +29,7 @@ class Rule(NamedTuple):
         return line_error(self.name, field, fact, self.remedy, value=value, index=index)
 
 
-_SEED_FORWARD = "NVIDIA/TensorRT-LLM#17095"
+_SEED_FORWARD = "NVIDIA/TensorRT-LLM#16767"
 _SLOT_POOL = "NVIDIA/TensorRT-LLM#17154"
 
 # Rows of a batch.

@@ -27,6 +27,7 @@ WindowCausality = Literal["non_causal", "causal"]
 MarkovHeadType = Literal["vanilla", "gated", "rnn"]
 
 PositiveInt = Annotated[int, Gt(0)]
+EvenInt = Annotated[int, Gt(0), WithJsonSchema({"type": "integer", "minimum": 2, "multipleOf": 2})]
 NonNegativeInt = Annotated[int, Ge(0)]
 PositiveFloat = Annotated[float, Gt(0), AllowInfNan(False)]
 UnitFloat = Annotated[float, Ge(0), Le(1)]
