@@ -151,3 +151,25 @@ def planned_accepts(request_id: int, plan: PlannedWorker, new_tokens: int) -> tu
         lengths.append(count)
         committed += count
     return tuple(lengths)
+
+
+class RecordingWorker(DSparkWorker):
+    """The real worker with the random drafter; keeps each request's drafts in order."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        super().__init__(deployment, draft_model())
+        self.drafts: dict[int, list[list[int]]] = {}
+
+    def forward(self, metadata: DSparkSpecMetadata, **tensors: Tensor) -> DraftOutput:
+        return self._record(metadata, super().forward(metadata, **tensors))
+
+    def seed(self, metadata: DSparkSpecMetadata, **tensors: Tensor) -> DraftOutput:
+        return self._record(metadata, super().seed(metadata, **tensors))
+
+    def _record(self, metadata: DSparkSpecMetadata, output: DraftOutput) -> DraftOutput:
+        for row, request_id in enumerate(metadata.request_ids):
+            drafts = self.drafts.setdefault(request_id, [])
+            if row < metadata.num_contexts:
+                drafts.clear()  # only the drafts behind a prompt's last chunk count
+            drafts.append(output.draft_tokens[row].tolist())
+        return output

@@ -10,6 +10,7 @@ from tests.workers.serving_cases import (
     NEW_TOKENS,
     PROMPT_LENGTHS,
     PlannedWorker,
+    RecordingWorker,
     continuation,
     draft_model,
     make_requests,
@@ -65,10 +66,20 @@ def test_accept_lengths_are_those_of_the_plan_at_every_batch(shape: dict[str, An
     assert min(min(lengths) for lengths in expected) == 1
 
 
-def test_random_drafter_accepts_the_same_request_by_request_at_every_batch() -> None:
-    alone, _ = run("random", max_num_requests=1, max_num_tokens=256)
-    batched, _ = run("random", max_num_requests=16, max_num_tokens=130)
-    assert [r.accepted_lengths for r in alone] == [r.accepted_lengths for r in batched]
+def test_the_drafts_themselves_do_not_depend_on_the_batch() -> None:
+    drafts, accepted = [], []
+    for shape in (
+        {"max_num_requests": 1, "max_num_tokens": 256},
+        {"max_num_requests": 16, "max_num_tokens": 130},
+        {"max_num_requests": 5, "max_num_tokens": 48, "cuda_graph_batch_sizes": (2, 5)},
+    ):
+        deployment = small_deployment(**shape)
+        worker = RecordingWorker(deployment)
+        results = Executor(deployment, make_target(deployment), worker).run(make_requests())
+        drafts.append(worker.drafts)
+        accepted.append([r.accepted_lengths for r in results])
+    assert drafts[0] == drafts[1] == drafts[2]
+    assert accepted[0] == accepted[1] == accepted[2]
 
 
 def test_accept_length_counts_cut_tokens_and_leaves_the_prefill_out() -> None:

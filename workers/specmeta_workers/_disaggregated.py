@@ -33,6 +33,11 @@ class DisaggregatedExecutor(RequestRunner):
         moving = (handover.request for handover in self._in_transit)
         return (*self.generation.unfinished, *moving, *self.context.unfinished)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether a step of either server failed, after which the pair serves nothing."""
+        return self.context.stopped or self.generation.stopped
+
     def submit(self, request: Request) -> None:
         """Accept a request that both servers can serve; raises as `Executor.submit`."""
         self.generation.check(request)

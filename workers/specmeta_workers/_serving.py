@@ -44,6 +44,11 @@ class RequestRunner(ABC):
     def unfinished(self) -> tuple[Request, ...]:
         """The accepted requests without a result."""
 
+    @property
+    @abstractmethod
+    def stopped(self) -> bool:
+        """Whether a step failed, after which nothing runs any more."""
+
     def run(
         self,
         requests: Iterable[Request],
@@ -64,7 +69,7 @@ class RequestRunner(ABC):
 
         """
         todo = list(requests)
-        if self.unfinished:
+        if self.unfinished and not self.stopped:
             raise ValueError(
                 f"run: {len(self.unfinished)} submitted requests are unfinished; step() until they "
                 "are done, or cancel them, so that no result is mixed up"
@@ -83,8 +88,9 @@ class RequestRunner(ABC):
             finished = [*results.values(), *error.finished]
             raise ExecutorStoppedError(error.unfinished, finished) from error.__cause__
         except BaseException:
-            for request in self.unfinished:
-                self.cancel(request.request_id)
+            if not self.stopped:
+                for request in self.unfinished:
+                    self.cancel(request.request_id)
             raise
         return [results[request.request_id] for request in todo]
 
@@ -108,6 +114,11 @@ class Server:
         # Replaced when it changes and never altered: its identity means "the same batch".
         self._decoding: list[RequestState] = []
         self._stopped: BaseException | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a step failed, after which nothing runs any more."""
+        return self._stopped is not None
 
     def _accept(self, request: Request, waiting: Iterable[Request]) -> None:
         """Refuse a request that this server cannot serve."""
@@ -180,7 +191,7 @@ class Server:
         return (*(state.request for state in self._live.values()), *waiting)
 
     def _check_running(self) -> None:
-        if self._stopped is not None:
+        if self.stopped:
             raise ExecutorStoppedError(self._all_unfinished()) from self._stopped
 
     def _all_unfinished(self) -> tuple[Request, ...]:

@@ -1,0 +1,286 @@
+"""Prefill on one server, decoding on another: the same output and accept lengths as on one."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from specmeta import Deployment, DSparkSpecMetadata
+from specmeta_workers import (
+    ContextServer,
+    DisaggregatedExecutor,
+    DraftOutput,
+    DSparkWorker,
+    Executor,
+    ExecutorStoppedError,
+    GenerationServer,
+    Handover,
+    RequestResult,
+    UnknownRequestError,
+)
+from tests.workers.serving_cases import (
+    NEW_TOKENS,
+    PROMPT_LENGTHS,
+    WINDOW,
+    PlannedWorker,
+    RecordingWorker,
+    continuation,
+    draft_model,
+    make_requests,
+    make_target,
+    planned_accepts,
+    request_id_of,
+    small_deployment,
+)
+from tests.workers.tiny_targets import full_forward, tiny_qwen3
+
+REFERENCE = [tuple(continuation(i)[:NEW_TOKENS]) for i in range(len(PROMPT_LENGTHS))]
+
+
+def wire(
+    worker: DSparkWorker | None, generation: Deployment, context: Deployment | None = None
+) -> DisaggregatedExecutor:
+    context = context or generation
+    return DisaggregatedExecutor(
+        ContextServer(context, make_target(context)),
+        GenerationServer(generation, make_target(generation), worker),
+    )
+
+
+def handover_of(index: int, deployment: Deployment | None = None) -> Handover:
+    deployment = deployment or small_deployment()
+    server = ContextServer(deployment, make_target(deployment))
+    server.submit(make_requests()[index])
+    outcomes: list[Handover | RequestResult] = []
+    while not outcomes:
+        outcomes = server.step()
+    (outcome,) = outcomes
+    assert isinstance(outcome, Handover)
+    return outcome
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"max_num_requests": 1, "max_num_tokens": 256},
+        {"max_num_requests": 4, "max_num_tokens": 256},
+        {"max_num_requests": 16, "max_num_tokens": 2000},
+        {"max_num_requests": 4, "max_num_tokens": 32},
+        {"max_num_requests": 8, "max_num_tokens": 64, "cuda_graph_batch_sizes": (2, 4, 8)},
+    ],
+    ids=["1", "4", "16", "4-chunked", "8-buckets-chunked"],
+)
+@pytest.mark.parametrize("kind", ["plain", "planned"])
+def test_output_and_accept_lengths_equal_the_aggregated(kind: str, shape: dict[str, Any]) -> None:
+    deployment = small_deployment(**shape)
+    worker = PlannedWorker(deployment) if kind == "planned" else None
+    executor = wire(worker, deployment)
+    results = executor.run(make_requests())
+    assert [r.token_ids for r in results] == REFERENCE
+    assert executor.unfinished == ()
+    if worker is not None:
+        expected = [planned_accepts(r.request_id, worker, NEW_TOKENS) for r in results]
+        assert [r.accepted_lengths for r in results] == expected
+        assert len(worker.pool) == 0
+
+
+def test_every_draft_from_the_first_on_equals_the_aggregated() -> None:
+    aggregated = small_deployment(max_num_requests=1)
+    reference = RecordingWorker(aggregated)
+    Executor(aggregated, make_target(aggregated), reference).run(make_requests())
+    for tokens in (2000, 40):  # 40: prefill, and seeds of up to 12 states, in chunks
+        deployment = small_deployment(max_num_requests=5, max_num_tokens=tokens)
+        worker = RecordingWorker(deployment)
+        wire(worker, deployment).run(make_requests())
+        assert worker.drafts == reference.drafts
+
+
+def test_a_window_larger_than_the_token_budget_is_seeded_in_chunks() -> None:
+    shape: dict[str, Any] = {"sliding_window": None, "max_num_requests": 2, "max_num_tokens": 24}
+    model = DSparkWorkerWithWholeContext
+    aggregated = small_deployment(**shape)
+    reference = model(aggregated)
+    alone = Executor(aggregated, make_target(aggregated), reference).run(make_requests(10))
+    worker = model(aggregated)
+    split = wire(worker, aggregated).run(make_requests(10))
+    assert split == alone
+    assert worker.drafts == reference.drafts
+    assert max(worker.seed_rows) <= 24
+
+
+class DSparkWorkerWithWholeContext(RecordingWorker):
+    """Attends to the whole context; counts the states of each seed."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        model = type(draft_model())(deployment.drafter)  # type: ignore[arg-type] # DSpark
+        model.load_state_dict(draft_model().state_dict())
+        DSparkWorker.__init__(self, deployment, model.double())
+        self.drafts = {}
+        self.seed_rows: list[int] = []
+
+    def seed(self, metadata: DSparkSpecMetadata, **tensors: Tensor) -> DraftOutput:
+        self.seed_rows.append(metadata.num_tokens)
+        return super().seed(metadata, **tensors)
+
+
+def test_seeds_run_under_the_real_ids_at_the_handed_over_positions() -> None:
+    deployment = small_deployment(max_num_requests=4)
+    worker = PlannedWorker(deployment)
+    wire(worker, deployment).run(make_requests())
+    seeds = [m for m in worker.seen if m.num_contexts]
+    seen = {
+        request_id: (m.context_positions[row], m.seq_lens[row])
+        for m in seeds
+        for row, request_id in enumerate(m.request_ids)
+    }
+    assert seen == {
+        request_id_of(i): (max(0, n - WINDOW), min(n, WINDOW)) for i, n in enumerate(PROMPT_LENGTHS)
+    }
+    assert all(m.num_generations == 0 for m in seeds)
+
+
+def test_handovers_wait_for_a_slot_and_none_is_lost() -> None:
+    deployment = small_deployment(max_num_requests=2, num_seq_slots=2)
+    worker = PlannedWorker(deployment)
+    server = GenerationServer(deployment, make_target(deployment), worker)
+    context = small_deployment(max_num_requests=16, max_num_tokens=2000)
+    prefill = ContextServer(context, make_target(context))
+    for request in make_requests():
+        prefill.submit(request)
+    outcomes = prefill.step()
+    assert len(outcomes) == len(PROMPT_LENGTHS)
+    for outcome in outcomes:
+        assert isinstance(outcome, Handover)
+        server.receive(outcome)
+    assert len(server.unfinished) == len(PROMPT_LENGTHS)
+    results: dict[int, RequestResult] = {}
+    while server.unfinished:
+        results.update((r.request_id, r) for r in server.step())
+        assert len(worker.pool) <= 2
+    assert [results[request_id_of(i)].token_ids for i in range(len(REFERENCE))] == REFERENCE
+
+
+def test_a_handover_holds_the_prompts_kv_and_the_last_windows_states() -> None:
+    index = PROMPT_LENGTHS.index(30)
+    for tokens in (256, 64):
+        handover = handover_of(index, small_deployment(max_num_tokens=tokens))
+        prompt = list(handover.request.prompt_token_ids)
+        _, states = full_forward(tiny_qwen3(), prompt)
+        assert handover.first_token == continuation(index)[0]
+        assert handover.keys.shape == handover.values.shape == (3, 2, 30, 16)
+        assert handover.first_position == 30 - WINDOW
+        torch.testing.assert_close(
+            handover.captured,
+            torch.cat([states[1], states[3]], dim=-1)[-WINDOW:],
+            rtol=0,
+            atol=1e-10,
+        )
+
+
+def test_a_message_survives_bytes_exactly_and_shares_no_memory() -> None:
+    handover = handover_of(5)
+    copy = Handover.from_bytes(handover.to_bytes())
+    assert copy.request == handover.request
+    assert (copy.first_token, copy.first_position) == (handover.first_token, 18)
+    for name in ("keys", "values", "captured"):
+        ours, theirs = getattr(handover, name), getattr(copy, name)
+        assert torch.equal(ours, theirs)
+        assert ours.dtype == theirs.dtype
+        assert ours.data_ptr() != theirs.data_ptr()
+
+
+def test_the_largest_request_id_survives_bytes() -> None:
+    top = 2**64 - 1 - 15 - 1
+    deployment = small_deployment()
+    server = ContextServer(deployment, make_target(deployment))
+    server.submit(make_requests(1, request_id=top, stop_token_ids=(3, 4))[0])
+    (outcome,) = server.step()
+    assert isinstance(outcome, Handover)
+    copy = Handover.from_bytes(outcome.to_bytes())
+    assert (copy.request.request_id, copy.request.stop_token_ids) == (top, (3, 4))
+
+
+@pytest.mark.parametrize("message", [b"", b"x" * 40, b"\x80\x04\x95pickled"])
+def test_other_bytes_are_refused(message: bytes) -> None:
+    with pytest.raises(ValueError, match="not a specmeta hand-over"):
+        Handover.from_bytes(message)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"keys": torch.zeros(3, 2, 29, 16)}, "keys of shape .* for a prompt of 30 tokens"),
+        ({"values": torch.zeros(3, 2, 29, 16)}, "values of shape"),
+        ({"first_position": 30}, "first_position 30 is not in the prompt"),
+        ({"first_position": 0}, "expected 30 rows; hand over every position from"),
+    ],
+)
+def test_parts_that_do_not_fit_each_other_are_refused(change: dict[str, Any], message: str) -> None:
+    handover = handover_of(5)
+    fields = {
+        name: getattr(handover, name)
+        for name in ("request", "first_token", "keys", "values", "captured", "first_position")
+    }
+    with pytest.raises(ValueError, match=message):
+        Handover(**{**fields, **change})
+
+
+def test_a_request_whose_first_token_is_its_last_is_not_handed_over() -> None:
+    deployment = small_deployment()
+    executor = wire(PlannedWorker(deployment), deployment)
+    stop = continuation(1)[0]
+    requests = [
+        make_requests(1, max_new_tokens=1)[0],
+        make_requests(2, stop_token_ids=(stop,))[1],
+        make_requests(3)[2],
+    ]
+    results = executor.run(requests)
+    assert [r.token_ids for r in results] == [REFERENCE[0][:1], (stop,), REFERENCE[2]]
+    assert [r.finish_reason for r in results] == ["length", "stop", "length"]
+
+
+def test_a_generation_server_of_another_model_refuses_the_handover_and_keeps_it() -> None:
+    context = small_deployment()
+    generation = small_deployment(target_layer_ids=(0, 1, 2))
+    executor = wire(None, generation, context)
+    executor.submit(make_requests(1)[0])
+    with pytest.raises(ValueError, match=r"request 1000: its captured are \(64, .* needs \(96,"):
+        executor.step()
+    assert [r.request_id for r in executor.unfinished] == [1000]
+    assert executor.cancel(make_requests(1)[0].request_id).token_ids == REFERENCE[0][:1]
+
+
+def test_ids_are_unique_across_both_servers_and_cancel_finds_them_anywhere() -> None:
+    deployment = small_deployment(max_num_requests=1, num_seq_slots=1)
+    executor = wire(PlannedWorker(deployment), deployment)
+    requests = make_requests(3)
+    for request in requests:
+        executor.submit(request)
+    executor.step()  # the first decodes, the others are in prefill or wait
+    executor.step()
+    for request in requests:
+        with pytest.raises(ValueError, match="is live already"):
+            executor.submit(request)
+    for request in requests:
+        assert executor.cancel(request.request_id).finish_reason == "cancelled"
+    assert executor.unfinished == ()
+    with pytest.raises(UnknownRequestError):
+        executor.cancel(requests[0].request_id)
+    assert [r.token_ids for r in executor.run(requests)] == REFERENCE[:3]
+
+
+def test_a_stopped_server_stops_the_pair_and_names_all_unfinished() -> None:
+    class Failing(PlannedWorker):
+        def seed(self, metadata: DSparkSpecMetadata, **tensors: Tensor) -> DraftOutput:
+            raise RuntimeError("link down")
+
+    deployment = small_deployment(max_num_requests=2)
+    executor = wire(Failing(deployment), deployment)
+    requests = [*make_requests(1, max_new_tokens=1), *make_requests(5)[1:]]
+    with pytest.raises(ExecutorStoppedError) as caught:
+        executor.run(requests)
+    assert [r.token_ids for r in caught.value.finished] == [REFERENCE[0][:1]]
+    assert {r.request_id for r in caught.value.unfinished} == {
+        request_id_of(i) for i in (1, 2, 3, 4)
+    }
