@@ -8,13 +8,13 @@ from pydantic_core import InitErrorDetails
 
 from . import _rules as rules
 from ._base import SpecModel
-from ._types import PositiveInt, UnitFloat
+from ._types import DraftLen, PositiveInt, UnitFloat
 
 
 class _Decoding(SpecModel, frozen=True):
     """Choices that every method offers."""
 
-    max_draft_len: PositiveInt
+    max_draft_len: DraftLen
     """Draft tokens verified in one step (K), in tokens; a generation row takes K + 1 target
     tokens."""
 

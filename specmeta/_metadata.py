@@ -13,6 +13,7 @@ from ._drafting import drafting_is_valid, explain_drafting
 from ._errors import validation_error
 from ._rows import explain_rows, rows_are_valid
 from ._types import (
+    DraftLen,
     DType,
     LayerIds,
     NonNegativeInt,
@@ -62,7 +63,7 @@ class _SpecMetadata(SpecModel, frozen=True):
     max_num_tokens: PositiveInt
     """Target tokens that this forward shape can hold."""
 
-    max_draft_len: PositiveInt
+    max_draft_len: DraftLen
     """Draft tokens of a step (K), in tokens."""
 
     hidden_size: PositiveInt

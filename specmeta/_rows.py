@@ -7,6 +7,7 @@ each kind.
 """
 
 from array import array
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import InitErrorDetails
@@ -49,16 +50,15 @@ def rows_are_valid(fields: dict[str, Any]) -> bool:
         released = _valid_ids(finished, width)
         if released is None or not live.isdisjoint(released):
             return False
+    generations = seq_lens
     if num_contexts:
         if min(positions) < 0 or min(seq_lens[:num_contexts]) < 1:
             return False
-        generations = set(seq_lens[num_contexts:])
-    else:
-        generations = set(seq_lens)
+        generations = seq_lens[num_contexts:]
+    if not _generation_lengths(width).issuperset(generations):
+        return False
     ranks: tuple[int, ...] | None = fields["all_rank_num_generations"]
     if ranks is not None and (not ranks or min(ranks) < 0):
-        return False
-    if generations and (min(generations) < 1 or max(generations) > width):
         return False
     return bool(sum(seq_lens) + num_padding * width <= fields["max_num_tokens"])
 
@@ -70,9 +70,21 @@ def _valid_ids(ids: tuple[int, ...], width: int) -> set[int] | None:
         array("Q", ids)  # one C sweep that refuses negatives and ids of more than 64 bits
     except OverflowError:
         return None
-    if len(unique) != len(ids) or 0 in unique:
+    if len(unique) != len(ids) or not unique.isdisjoint(_dummy_ids(width)):
         return None
-    return unique if unique.isdisjoint(range(reserved_floor(width - 1), _ID_RANGE)) else None
+    return unique
+
+
+@cache
+def _dummy_ids(width: int) -> frozenset[int]:
+    """Every unsigned 64-bit id that no request may have."""
+    return frozenset((0, *range(reserved_floor(width - 1), _ID_RANGE)))
+
+
+@cache
+def _generation_lengths(width: int) -> frozenset[int]:
+    """Every length that a generation row may have."""
+    return frozenset(range(1, width + 1))
 
 
 def explain_rows(metadata: "_SpecMetadata") -> list[InitErrorDetails]:

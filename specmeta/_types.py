@@ -27,6 +27,8 @@ WindowCausality = Literal["non_causal", "causal"]
 MarkovHeadType = Literal["vanilla", "gated", "rnn"]
 
 PositiveInt = Annotated[int, Gt(0)]
+# The bound lies far above every published drafter; it keeps the sets of the hot path small.
+DraftLen = Annotated[int, Gt(0), Le(1024)]
 EvenInt = Annotated[int, Gt(0), WithJsonSchema({"type": "integer", "minimum": 2, "multipleOf": 2})]
 NonNegativeInt = Annotated[int, Ge(0)]
 PositiveFloat = Annotated[float, Gt(0), AllowInfNan(False)]

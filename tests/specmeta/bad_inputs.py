@@ -245,6 +245,7 @@ METADATA = [
     _rows(
         "draft beyond block", "draft_beyond_block", "max_draft_len", None, TWO_FIELDS, block_size=6
     ),
+    _rows("draft absurd", "less_than_equal", "max_draft_len", None, max_draft_len=10**12),
     _rows("draft zero", "greater_than", "max_draft_len", None, max_draft_len=0),
     _rows("window too small", "window_too_small", "window_size", None, TWO_FIELDS, window_size=7),
     _rows("hidden size zero", "greater_than", "hidden_size", None, hidden_size=0),
