@@ -1,14 +1,15 @@
 """Every bad input is refused, wherever it enters, with an error that says what to do."""
 
 import json
+import pickle
 import re
 
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from specmeta import DSparkSpecMetadata, ValidationError
+from specmeta import Deployment, DSparkSpecMetadata, ValidationError
 from specmeta._rules import RULES
-from specmeta.testing import make_dspark_metadata
+from specmeta.testing import make_deployment, make_dspark_metadata
 from tests.specmeta.bad_inputs import ALL, VALID, Bad, fields_of
 
 by_name = pytest.mark.parametrize("bad", ALL, ids=lambda bad: bad.name)
@@ -128,12 +129,28 @@ def test_an_object_with_a_dear_repr_is_named_by_type_only() -> None:
         make_dspark_metadata(request_ids=(Tensor(),))
 
 
-def test_the_error_survives_json_and_pickle_free_printing() -> None:
+def test_the_error_survives_json_and_pickle() -> None:
     with pytest.raises(ValidationError) as caught:
         make_dspark_metadata(request_ids=(1, 1), num_seq_slots=None)
     (line,) = json.loads(caught.value.json())
     assert line["ctx"]["field"] == "num_seq_slots"
     assert "input_value" not in str(caught.value)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert again.errors() == caught.value.errors()
+
+
+def test_an_unknown_method_is_told_the_known_ones() -> None:
+    fields = make_deployment().model_dump()
+    fields["drafter"]["decoding_type"] = "Eagle"
+    with pytest.raises(ValidationError, match=r"drafter: decoding_type 'Eagle' is unknown; use"):
+        Deployment.model_validate(fields)
+
+
+def test_a_near_miss_of_a_closed_name_suggests_it() -> None:
+    with pytest.raises(ValidationError, match="did you mean 'float32'"):
+        make_dspark_metadata(dtype="float31")
+    with pytest.raises(ValidationError, match="pass one of those named"):
+        make_dspark_metadata(dtype="int8")
 
 
 def test_no_json_at_all_is_one_readable_message() -> None:
