@@ -39,7 +39,7 @@ def bench(context: typer.Context) -> None:
     """Hand over to the sub-application, which imports torch."""
     try:
         application = import_module("specmeta._cli.bench").app
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in _EXTRA:
             raise
