@@ -66,19 +66,23 @@ class Rig:
         self, request_id: int, captured: Tensor, *, position: int = 0, bonus: int = 1, **fields: Any
     ) -> DraftOutput:
         """One context chunk of one request, whose next token is `bonus`."""
-        length = captured.shape[0]
+        return self.contexts({request_id: Chunk(captured, position, bonus)}, **fields)
+
+    def contexts(self, chunks: dict[int, Chunk], **fields: Any) -> DraftOutput:
+        """A step of context chunks."""
+        lengths = tuple(chunk.captured.shape[0] for chunk in chunks.values())
         metadata = self.metadata(
-            request_ids=(RequestId(request_id),),
-            num_contexts=1,
-            seq_lens=(length,),
-            context_positions=(position,),
+            request_ids=tuple(map(RequestId, chunks)),
+            num_contexts=len(chunks),
+            seq_lens=lengths,
+            context_positions=tuple(chunk.position for chunk in chunks.values()),
             **fields,
         )
         return self.worker.forward(
             metadata,
-            input_ids=self.tokens(length),
-            logits=self.logits_of(torch.tensor([bonus])),
-            captured=captured,
+            input_ids=self.tokens(sum(lengths)),
+            logits=self.logits_of(torch.tensor([chunk.bonus for chunk in chunks.values()])),
+            captured=torch.cat([chunk.captured for chunk in chunks.values()]),
         )
 
     def generate(
@@ -125,6 +129,15 @@ class Rig:
         targets = [*inputs[1:accepted], (inputs[min(accepted, length - 1)] + 1) % vocab]
         targets += self.tokens(length - accepted).tolist()
         return Row(inputs, targets, self.captured(length) if captured is None else captured)
+
+
+@attrs.frozen
+class Chunk:
+    """Target states of a context chunk, their first position, and the token behind them."""
+
+    captured: Tensor
+    position: int
+    bonus: int
 
 
 @attrs.frozen

@@ -192,7 +192,8 @@ def _window(file: Path, raw: Mapping[str, object]) -> object:
     count = raw.get("num_hidden_layers")
     if not isinstance(types, list) or len(types) != count:
         raise CheckpointError(
-            f"{file}: layer_types is {types!r}, expected one type for each of the {count} layers"
+            f"{file}: layer_types is {types!r}, expected one type for each of the {count} layers; "
+            "list as many as num_hidden_layers"
         )
     kinds = set(map(str, types))
     if kinds == {"full_attention"}:

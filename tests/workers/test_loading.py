@@ -1,0 +1,353 @@
+"""Checkpoints that load, and what is said about those that do not."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from specmeta import DSparkDrafterConfig, TargetConfig
+from specmeta_workers import (
+    CheckpointError,
+    load_draft_model,
+    read_drafter_config,
+    read_target_config,
+)
+from tests.workers.parity_cases import TargetHead
+from tests.workers.tiny_targets import tiny_qwen3
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GOOD = Path(__file__).parents[1] / "data" / "parity" / "dspark_vanilla"
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A copy of a good checkpoint, to be spoiled."""
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((GOOD / name).read_bytes())
+    return tmp_path
+
+
+def change_config(folder: Path, **changes: Any) -> None:
+    """Change keys of config.json; `...` removes one."""
+    raw = json.loads((folder / "config.json").read_text()) | changes
+    raw = {key: value for key, value in raw.items() if value is not ...}
+    (folder / "config.json").write_text(json.dumps(raw))
+
+
+def change_tensors(folder: Path, **changes: torch.Tensor | None) -> None:
+    """Change tensors, dots written as two underscores; None removes one."""
+    tensors = load_file(folder / "model.safetensors")
+    for name, tensor in changes.items():
+        if tensor is None:
+            del tensors[name.replace("__", ".")]
+        else:
+            tensors[name.replace("__", ".")] = tensor
+    save_file(tensors, folder / "model.safetensors")
+
+
+def test_a_published_config_becomes_the_canonical_form() -> None:
+    assert read_drafter_config(GOOD) == DSparkDrafterConfig(
+        hidden_size=32,
+        num_layers=2,
+        vocab_size=97,
+        max_position_embeddings=256,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        intermediate_size=64,
+        rms_norm_eps=1e-6,
+        rope_theta=10000.0,
+        block_size=7,
+        mask_token_id=96,
+        target_layer_ids=(1, 3),
+        layer_id_convention="output_of_layer",
+        anchor_convention="anchor_first",
+        window_causality="non_causal",
+        sliding_window=None,
+        markov_rank=8,
+        markov_head_type="vanilla",
+        enable_confidence_head=True,
+        confidence_head_with_markov=True,
+    )
+    assert read_drafter_config(GOOD / "config.json") == read_drafter_config(str(GOOD))
+
+
+def test_a_drafter_named_dflash_with_the_dspark_class_is_anchor_first() -> None:
+    config = read_drafter_config(GOOD.parent / "dflash_no_markov")
+    assert config.anchor_convention == "anchor_first"
+    assert (config.markov_rank, config.markov_head_type) == (0, None)
+    assert not config.enable_confidence_head
+
+
+@pytest.mark.parametrize(
+    ("changes", "window"),
+    [
+        ({"sliding_window": 64}, None),
+        ({"sliding_window": 64, "layer_types": ["sliding_attention"] * 2}, 64),
+        ({"sliding_window": 64, "use_sliding_window": True, "layer_types": ...}, 64),
+        ({"sliding_window": 64, "use_sliding_window": False, "layer_types": ...}, None),
+        ({"layer_types": ...}, None),
+    ],
+)
+def test_the_window_is_that_of_the_layers(
+    checkpoint: Path, changes: dict[str, Any], window: int | None
+) -> None:
+    change_config(checkpoint, **changes)
+    assert read_drafter_config(checkpoint).sliding_window == window
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rope_theta": 5e5, "rope_parameters": ...},
+        {"rope_parameters": {"rope_theta": 500000}},
+        {"rope_theta": 500000, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}},
+        {"rope_theta": 500000, "rope_parameters": ..., "rope_scaling": None},
+    ],
+)
+def test_the_rotary_base_is_read_from_either_place(
+    checkpoint: Path, changes: dict[str, Any]
+) -> None:
+    change_config(checkpoint, **changes)
+    assert read_drafter_config(checkpoint).rope_theta == 500000.0
+
+
+_BAD_CONFIGS: list[tuple[dict[str, Any], str]] = [
+    ({"block_size": ...}, "block_size is missing; add the value"),
+    ({"mask_token_id": None}, "mask_token_id is null; add the value"),
+    ({"markov_rank": ...}, "markov_rank is missing; add"),
+    ({"markov_head_type": ...}, "markov_head_type is missing; add"),
+    ({"confidence_head_with_markov": ...}, "confidence_head_with_markov is missing; add"),
+    ({"rope_parameters": {}}, "rope_theta is missing; add"),
+    ({"markov_head_type": "lstm"}, "markov_head_type: 'lstm'"),
+    ({"num_hidden_layers": 0, "layer_types": ...}, "num_hidden_layers: 0"),
+    ({"hidden_size": "32"}, "hidden_size: '32'"),
+    ({"mask_token_id": 97}, "mask_token_id: 97 is not below vocab_size"),
+    ({"target_layer_ids": [3, 1]}, r"target_layer_ids\[1\]: 1 comes after 3"),
+    ({"architectures": ["LlamaForCausalLM"]}, r"architectures is \['LlamaForCausalLM'\]; this"),
+    ({"architectures": ...}, "architectures is None; this reader takes the DeepSpec layout"),
+    ({"speculators_model_type": "dspark"}, "is the speculators layout; this reader takes"),
+    ({"dspark_block_size": 5}, "is a DeepSeek-V4 checkpoint .* this reader takes"),
+    ({"attention_bias": True}, "attention_bias is True, but only False is implemented"),
+    ({"hidden_act": "gelu"}, "hidden_act is 'gelu', but only 'silu' is implemented"),
+    ({"is_causal": True}, "is_causal is True, but only False is implemented"),
+    ({"sample_from_anchor": False}, "sample_from_anchor is False, but only True"),
+    ({"draft_vocab_size": 50}, "draft_vocab_size is 50, but only 97 is implemented"),
+    ({"rope_theta": 5.0}, r"rope_theta is 5.0 at the top level and 10000.0 in rope_parameters"),
+    ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, "rope_type 'yarn', but only"),
+    ({"rope_scaling": {"type": "linear"}}, "rope_scaling has rope_type 'linear', but only"),
+    ({"layer_types": ["full_attention", "sliding_attention"]}, "all layers must be"),
+    ({"layer_types": ["full_attention"]}, "expected one type for each of the 2 layers"),
+    ({"layer_types": ["sliding_attention"] * 2}, "sliding_window is null; add the value"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), _BAD_CONFIGS)
+def test_a_config_that_cannot_be_used_names_file_key_and_remedy(
+    checkpoint: Path, changes: dict[str, Any], message: str
+) -> None:
+    change_config(checkpoint, **changes)
+    with pytest.raises(CheckpointError, match=message) as caught:
+        load_draft_model(checkpoint)
+    text = str(caught.value)
+    assert text.startswith(f"{checkpoint / 'config.json'}: ")
+    assert "\n" not in text
+    assert ";" in text
+
+
+def test_the_dflash_layout_is_refused_by_name() -> None:
+    with pytest.raises(CheckpointError, match="the z-lab DFlash layout, whose block slots fill"):
+        read_drafter_config(GOOD.parent / "zlab_dflash")
+
+
+_BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no config": (
+        lambda folder: (folder / "config.json").unlink(),
+        "config.json: cannot be read .No such file or directory.; pass a checkpoint directory",
+    ),
+    "bad JSON": (
+        lambda folder: (folder / "config.json").write_text('{"hidden_size": '),
+        "config.json: is not valid JSON .*; fetch the file again",
+    ),
+    "not UTF-8": (
+        lambda folder: (folder / "config.json").write_bytes(b"\xff\xfe{}"),
+        "config.json: is not valid JSON .*; fetch the file again",
+    ),
+    "a JSON list": (
+        lambda folder: (folder / "config.json").write_text("[1]"),
+        "config.json: holds a JSON list, expected an object",
+    ),
+    "no weights": (
+        lambda folder: (folder / "model.safetensors").unlink(),
+        "model.safetensors: does not exist, nor does model.safetensors.index.json; pass",
+    ),
+    "cut-off weights": (
+        lambda folder: (folder / "model.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0{"),
+        "model.safetensors: is not a safetensors file .*; fetch it again",
+    ),
+    "missing tensor": (
+        lambda folder: change_tensors(folder, norm__weight=None),
+        r"model.safetensors: norm.weight is missing, expected \[32\]; use the config.json",
+    ),
+    "missing head": (
+        lambda folder: change_tensors(folder, lm_head__weight=None),
+        r"lm_head.weight is missing, expected \[97, 32\] .pass target= to share the target's.",
+    ),
+    "unclaimed tensor": (
+        lambda folder: change_tensors(folder, layers__2__norm=torch.ones(3)),
+        r"model.safetensors: layers.2.norm \[3\] has no place in the model; use the config.json",
+    ),
+    "wrong shape": (
+        lambda folder: change_tensors(folder, fc__weight=torch.ones(32, 96)),
+        r"model.safetensors: fc.weight is \[32, 96\], expected \[32, 64\]; use the config.json",
+    ),
+    "quantized": (
+        lambda folder: change_tensors(folder, fc__weight=torch.ones(32, 64, dtype=torch.int8)),
+        "model.safetensors: fc.weight is torch.int8, expected one of .*; quantized weights are not",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _BROKEN)
+def test_files_that_cannot_be_read_are_named_in_one_message(checkpoint: Path, name: str) -> None:
+    spoil, message = _BROKEN[name]
+    spoil(checkpoint)
+    with pytest.raises(CheckpointError, match=message) as caught:
+        load_draft_model(checkpoint)
+    assert str(checkpoint) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_many_wrong_tensors_give_one_short_message(checkpoint: Path) -> None:
+    change_config(checkpoint, hidden_size=64)
+    with pytest.raises(CheckpointError) as caught:
+        load_draft_model(checkpoint)
+    assert "embed_tokens.weight is [97, 32], expected [97, 64]" in str(caught.value)
+    assert "and 19 more problems" in str(caught.value)
+
+
+class _Bomb:
+    """Fails the test when it is unpickled."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return pytest.fail, ("a pickle was opened",)
+
+
+def test_a_pickled_checkpoint_is_refused_without_being_opened(checkpoint: Path) -> None:
+    (checkpoint / "model.safetensors").unlink()
+    (checkpoint / "pytorch_model.bin").write_bytes(pickle.dumps(_Bomb()))
+    with pytest.raises(CheckpointError, match=r"pytorch_model.bin: is a pickle, .*; convert it to"):
+        load_draft_model(checkpoint)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", torch.bfloat16])
+def test_weights_come_in_the_type_that_was_asked_for(dtype: Any) -> None:
+    model = load_draft_model(GOOD, dtype=dtype)
+    expected = getattr(torch, dtype) if isinstance(dtype, str) else dtype
+    stored = load_file(GOOD / "model.safetensors")
+    assert {name: value.dtype for name, value in model.state_dict().items()} == dict.fromkeys(
+        stored, expected
+    )
+    assert torch.equal(model.fc.weight, stored["fc.weight"].to(expected))
+    assert not model.training
+    assert not any(parameter.requires_grad for parameter in model.parameters())
+    assert load_draft_model(GOOD).dtype == torch.float32
+
+
+def test_a_sharded_checkpoint_loads_like_a_whole_one(checkpoint: Path) -> None:
+    tensors = load_file(checkpoint / "model.safetensors")
+    (checkpoint / "model.safetensors").unlink()
+    names = sorted(tensors)
+    weight_map = {name: f"part-{index % 2}.safetensors" for index, name in enumerate(names)}
+    for part in set(weight_map.values()):
+        save_file({n: tensors[n] for n in names if weight_map[n] == part}, checkpoint / part)
+    index = checkpoint / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": weight_map}))
+    loaded, whole = load_draft_model(checkpoint).state_dict(), load_draft_model(GOOD).state_dict()
+    assert all(torch.equal(loaded[name], whole[name]) for name in whole)
+    index.write_text(
+        json.dumps(
+            {
+                "weight_map": weight_map
+                | {"fc.weight": "part-1.safetensors", "norm.weight": "part-1.safetensors"}
+            }
+        )
+    )
+    with pytest.raises(
+        CheckpointError, match=r"part-1.safetensors: \S+ is not in it, though model"
+    ):
+        load_draft_model(checkpoint)
+
+
+def test_embedding_and_head_come_from_a_target_where_the_drafter_has_none(
+    checkpoint: Path,
+) -> None:
+    stored = load_file(checkpoint / "model.safetensors")
+    names = ("embed_tokens.weight", "lm_head.weight")
+    change_tensors(checkpoint, embed_tokens__weight=None, lm_head__weight=None)
+    model = load_draft_model(checkpoint, TargetHead(*(stored[name] for name in names)))
+    for name in names:
+        assert torch.equal(model.state_dict()[name], stored[name])
+    with pytest.raises(CheckpointError, match=r"embed_tokens.weight is missing.*pass target="):
+        load_draft_model(checkpoint)
+    with pytest.raises(CheckpointError, match=r"the target's embed_tokens.weight is \[9, 32\], "):
+        load_draft_model(checkpoint, TargetHead(torch.ones(9, 32), torch.ones(9, 32)))
+    with pytest.raises(CheckpointError, match=r"target: Linear gives no get_input_embeddings\(\)"):
+        load_draft_model(checkpoint, torch.nn.Linear(1, 1))
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_embedding_and_head_come_from_a_target_directory(
+    checkpoint: Path, tmp_path_factory: pytest.TempPathFactory, tied: bool
+) -> None:
+    target = tmp_path_factory.mktemp("target")
+    weights = {"model.embed_tokens.weight": torch.randn(97, 32), "model.other": torch.ones(1)}
+    if not tied:
+        weights["lm_head.weight"] = torch.randn(97, 32)
+    save_file(weights, target / "model.safetensors")
+    (target / "config.json").write_text(json.dumps({"tie_word_embeddings": tied}))
+    change_tensors(checkpoint, embed_tokens__weight=None, lm_head__weight=None)
+    model = load_draft_model(checkpoint, target)
+    embedding = weights["model.embed_tokens.weight"]
+    assert torch.equal(model.embed_tokens.weight, embedding)
+    assert torch.equal(model.lm_head.weight, weights.get("lm_head.weight", embedding))
+    save_file({"model.other": torch.ones(1)}, target / "model.safetensors")
+    with pytest.raises(
+        CheckpointError, match=r"embed_tokens.weight is missing; pass the directory"
+    ):
+        load_draft_model(checkpoint, target)
+
+
+def test_a_target_config_is_read_as_transformers_writes_it(tmp_path: Path) -> None:
+    target = tiny_qwen3()
+    target.config.save_pretrained(tmp_path)
+    assert read_target_config(tmp_path) == TargetConfig(
+        hidden_size=target.config.hidden_size,
+        num_layers=target.config.num_hidden_layers,
+        vocab_size=target.config.vocab_size,
+        max_position_embeddings=target.config.max_position_embeddings,
+    )
+
+
+def test_a_target_config_may_nest_the_text_model_and_have_residual_streams(tmp_path: Path) -> None:
+    sizes = {
+        "hidden_size": 8,
+        "num_hidden_layers": 2,
+        "vocab_size": 10,
+        "max_position_embeddings": 64,
+        "hc_mult": 4,
+    }
+    (tmp_path / "config.json").write_text(json.dumps({"text_config": sizes}))
+    assert read_target_config(tmp_path).hc_mult == 4
+    del sizes["vocab_size"]
+    (tmp_path / "config.json").write_text(json.dumps(sizes))
+    with pytest.raises(CheckpointError, match=r"config.json: vocab_size is missing; add the value"):
+        read_target_config(tmp_path)
