@@ -159,8 +159,8 @@ def split_of(document: str) -> str:
     return "validation" if share < HELD_OUT_SHARE + VALIDATION_SHARE else "train"
 
 
-def build(cache: Path) -> dict[str, list[str]]:
-    """Return the documents' prose by split; a paragraph occurs once in the whole corpus.
+def build(cache: Path) -> dict[str, list[tuple[str, str]]]:
+    """Return (name, prose) of the documents by split; a paragraph occurs once in the corpus.
 
     Held-out documents are read first, so a repeated paragraph is kept out of the training split.
     """
@@ -169,10 +169,10 @@ def build(cache: Path) -> dict[str, list[str]]:
         for name, text in documents(source, fetch(source, cache)):
             pool[split_of(name)].append((name, text))
     seen: set[str] = set()
-    corpus: dict[str, list[str]] = {}
+    corpus: dict[str, list[tuple[str, str]]] = {}
     for split, files in pool.items():
         corpus[split] = []
-        for _, text in files:
+        for name, text in files:
             kept = []
             for paragraph in paragraphs(text):
                 key = re.sub(r"\W+", " ", paragraph.lower())
@@ -180,7 +180,7 @@ def build(cache: Path) -> dict[str, list[str]]:
                     seen.add(key)
                     kept.append(paragraph)
             if kept:
-                corpus[split].append("\n".join(kept))
+                corpus[split].append((name, "\n".join(kept)))
     return corpus
 
 
@@ -191,9 +191,13 @@ def main() -> None:
     cache = parser.parse_args().cache
     cache.mkdir(parents=True, exist_ok=True)
     corpus = build(cache)
-    (cache / "corpus.json").write_text(json.dumps(corpus))
-    for split, texts in corpus.items():
-        print(f"{split}: {len(texts)} documents, {sum(map(len, texts)):,} characters")
+    texts = {split: [text for _, text in files] for split, files in corpus.items()}
+    (cache / "corpus.json").write_text(json.dumps(texts))
+    held_out = [{"name": name, "text": text} for name, text in corpus["held_out"]]
+    (cache / "held_out.json").write_text(json.dumps(held_out))
+    for split, documents_texts in texts.items():
+        characters = sum(map(len, documents_texts))
+        print(f"{split}: {len(documents_texts)} documents, {characters:,} characters")
 
 
 if __name__ == "__main__":

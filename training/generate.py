@@ -31,13 +31,17 @@ PROMPT_LENGTHS = (24, 96)
 
 @torch.inference_mode()
 def continue_prompts(
-    model: Qwen3ForCausalLM, prompts: Tensor, length: int, greedy: Tensor, generator: torch.Generator
+    model: Qwen3ForCausalLM,
+    prompts: Tensor,
+    length: int,
+    greedy: Tensor,
+    generator: torch.Generator,
 ) -> Tensor:
     """Extend `prompts [B, P]` to `[B, length]`: rows of `greedy [B]` greedily, others sampled."""
     cache = DynamicCache(config=model.config)
     tokens, step = prompts, prompts
     while tokens.shape[1] < length:
-        logits = model(step, past_key_values=cache, logits_to_keep=1).logits[:, -1]
+        logits = model(step, cache=cache, logits_to_keep=1).logits[:, -1]
         drawn = torch.multinomial((logits / TEMPERATURE).softmax(-1), 1, generator=generator)
         step = torch.where(greedy[:, None], logits.argmax(-1, keepdim=True), drawn)
         tokens = torch.cat((tokens, step), 1)

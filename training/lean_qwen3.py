@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from transformers import Qwen3ForCausalLM
 
 
-def rotary_tables(length: int, head_dim: int, theta: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def rotary_tables(
+    length: int, head_dim: int, theta: float, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
     """Cosine and sine tables `[length, head_dim]` of rotate-half rotary embedding."""
     inverse = theta ** -(torch.arange(0, head_dim, 2) / head_dim)
     angles = torch.outer(torch.arange(length).float(), inverse).repeat(1, 2)

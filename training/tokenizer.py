@@ -1,6 +1,6 @@
 """Train the byte-level BPE vocabulary of the bundled pair on the training split.
 
-    python training/tokenizer.py --cache training/cache
+python training/tokenizer.py --cache training/cache
 """
 
 from __future__ import annotations

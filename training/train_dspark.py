@@ -11,26 +11,24 @@ Resumable: it saves a checkpoint every `--save-every` steps and goes on from the
 from __future__ import annotations
 
 import argparse
-import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from lean_qwen3 import apply_rotary, rms_norm, rotary_tables
-from specmeta_workers import DSparkDraftModel
+from loop import make_optimizers, train_resumable
 from torch import Tensor
-from train_target import load_target, rate
+from train_target import load_target
 
 from specmeta import DSparkDrafterConfig
+from specmeta_workers import DSparkDraftModel
 
 SEED = 22
 BATCH = 16
 ANCHORS = 40
+FIRST_ANCHOR = 16
 LOSS_DECAY = 4.0
-MUON_LR = 0.02
-ADAM_LR = 3e-3
 
 
 def drafter_config(vocab_size: int, mask_token_id: int) -> DSparkDrafterConfig:
@@ -146,7 +144,7 @@ class LeanDSpark:
 def block_loss(
     logits: Tensor, confidence: Tensor, target_logits: Tensor, labels: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The published loss and the expected accept length `1 + sum_k prod_(i<=k) (1 - TV_i)`.
+    """The published loss, and the accept length of greedy drafts when the tokens are forced.
 
     `logits`, `target_logits` `[B, A, block, V]`, `confidence`, `labels` `[B, A, block]`.
     """
@@ -163,12 +161,8 @@ def block_loss(
 
 def optimizers(model: DSparkDraftModel) -> list[torch.optim.Optimizer]:
     """Muon for the matrices of the body, AdamW for heads and norms; shared weights stay frozen."""
-    matrices = [model.fc.weight, *(p for p in model.layers.parameters() if p.ndim == 2)]
-    inside = {id(p) for p in matrices}
-    rest = [p for p in model.parameters() if p.requires_grad and id(p) not in inside]
-    muon = torch.optim.Muon(matrices, lr=MUON_LR, weight_decay=0.05)
-    adam = torch.optim.AdamW(rest, lr=ADAM_LR, betas=(0.9, 0.95), weight_decay=0.0)
-    return [muon, adam]
+    layers = [p for p in model.layers.parameters() if p.ndim == 2]
+    return make_optimizers(model, [model.fc.weight, *layers])
 
 
 def make_model(cache: Path) -> tuple[DSparkDraftModel, Tensor]:
@@ -185,76 +179,63 @@ def make_model(cache: Path) -> tuple[DSparkDraftModel, Tensor]:
     return model, head
 
 
+class Batches:
+    """Sequences, their states and random anchors, the same for the same step."""
+
+    def __init__(self, cache: Path, block: int) -> None:
+        self.tokens = torch.from_numpy(np.load(cache / "drafter_tokens.npy")).long()
+        self._states = np.load(cache / "drafter_hidden.npy", mmap_mode="r")
+        self._block = block
+        self._per_epoch = len(self.tokens) // BATCH
+
+    def __call__(self, step: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Tokens `[B, S]`, states `[B, S, m + 1, d]` (final norm last) and anchors `[B, A]`."""
+        epoch, index = divmod(step, self._per_epoch)
+        shuffle = torch.Generator().manual_seed(SEED + epoch)
+        order = torch.randperm(len(self.tokens), generator=shuffle)
+        rows = order[index * BATCH : (index + 1) * BATCH].sort().values
+        drawn = torch.Generator().manual_seed(SEED + 7919 * step)
+        span = self.tokens.shape[1] - self._block - FIRST_ANCHOR
+        anchors = torch.rand(BATCH, span, generator=drawn).argsort(1)[:, :ANCHORS] + FIRST_ANCHOR
+        states = torch.from_numpy(self._states[rows.numpy()])
+        return self.tokens[rows], states, anchors.sort(1).values
+
+
 def train(cache: Path, steps: int, save_every: int) -> None:
     """Train for `steps` steps in all, resuming from the checkpoint in `cache` if there is one."""
     torch.manual_seed(SEED)
     model, head = make_model(cache)
-    tokens = torch.from_numpy(np.load(cache / "drafter_tokens.npy")).long()
-    states = np.load(cache / "drafter_hidden.npy", mmap_mode="r")
-    length, block = tokens.shape[1], model.config.block_size
-    lean = LeanDSpark(model, length)
-    opts = optimizers(model)
-    peaks = [[group["lr"] for group in opt.param_groups] for opt in opts]
-    checkpoint = cache / "dspark.pt"
-    state: dict[str, Any] = {"step": 0}
-    if checkpoint.exists():
-        state = torch.load(checkpoint, weights_only=True)
-        model.load_state_dict(state["model"])
-        for opt, saved in zip(opts, state["optimizers"], strict=True):
-            opt.load_state_dict(saved)
+    head = head.to(torch.bfloat16)
+    block = model.config.block_size
+    batches = Batches(cache, block)
+    lean = LeanDSpark(model, batches.tokens.shape[1])
     own = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    print(f"{own:,} trained parameters, {tokens.numel():,} tokens")
-    per_epoch = len(tokens) // BATCH
-    offsets = torch.arange(block)
-    began, average, accept = time.monotonic(), 0.0, 0.0
-    for step in range(state["step"], steps):
-        epoch, index = divmod(step, per_epoch)
-        order = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(SEED + epoch))
-        rows = order[index * BATCH : (index + 1) * BATCH].sort().values
-        generator = torch.Generator().manual_seed(SEED + 7919 * step)
-        span = length - block - 16
-        anchors = torch.rand(BATCH, span, generator=generator).argsort(1)[:, :ANCHORS] + 16
-        anchors = anchors.sort(1).values
-        batch, hidden = tokens[rows], torch.from_numpy(states[rows.numpy()])
-        for opt, lrs in zip(opts, peaks, strict=True):
-            for group, lr in zip(opt.param_groups, lrs, strict=True):
-                group["lr"] = lr * rate(step, steps)
-        slots = (anchors[..., None] + offsets).flatten(1)
-        previous = batch.gather(1, slots).view(BATCH, ANCHORS, block)
-        labels = batch.gather(1, slots + 1).view(BATCH, ANCHORS, block)
-        final = hidden[:, :, -1].gather(1, slots[..., None].expand(-1, -1, hidden.shape[-1]))
-        target_logits = (final.to(torch.bfloat16) @ head.to(torch.bfloat16).T).float()
-        target_logits = target_logits.view(BATCH, ANCHORS, block, -1)
-        out = lean(batch, hidden[:, :, :-1].flatten(2), anchors)
+    print(f"{own:,} trained parameters, {batches.tokens.numel():,} tokens")
+
+    def losses(step: int) -> tuple[Tensor, dict[str, float]]:
+        tokens, states, anchors = batches(step)
+        slots = (anchors[..., None] + torch.arange(block)).flatten(1)
+        shape = (BATCH, ANCHORS, block)
+        previous = tokens.gather(1, slots).view(shape)
+        labels = tokens.gather(1, slots + 1).view(shape)
+        width = states.shape[-1]
+        final = states[:, :, -1].gather(1, slots[..., None].expand(-1, -1, width))
+        target_logits = (final.to(torch.bfloat16) @ head.T).float().view(*shape, -1)
+        hidden = lean(tokens, states[:, :, :-1].flatten(2), anchors)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            logits, confidence = model.head_logits(out, previous)
+            logits, confidence = model.head_logits(hidden, previous)
         assert confidence is not None  # the configuration has the head
-        loss, expected = block_loss(logits.float(), confidence.float(), target_logits, labels)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for opt in opts:
-            opt.step()
-            opt.zero_grad()
-        mix = 0.98 if average else 0.0
-        average = mix * average + (1 - mix) * loss.item()
-        accept = mix * accept + (1 - mix) * expected.item()
-        done = step + 1
-        if done % 50 == 0 or done == steps:
-            pace = (time.monotonic() - began) / (done - state["step"])
-            left = pace * (steps - done) / 60
-            print(
-                f"step {done}/{steps} loss {average:.3f} matched {accept:.2f} "
-                f"{pace:.2f} s/step {left:.0f} min left",
-                flush=True,
-            )
-        if done % save_every == 0 or done == steps:
-            saved_state = {
-                "step": done,
-                "model": model.state_dict(),
-                "optimizers": [opt.state_dict() for opt in opts],
-            }
-            torch.save(saved_state, checkpoint.with_suffix(".tmp"))
-            checkpoint.with_suffix(".tmp").replace(checkpoint)
+        loss, matched = block_loss(logits.float(), confidence.float(), target_logits, labels)
+        return loss, {"matched": matched.item()}
+
+    train_resumable(
+        cache / "dspark.pt",
+        model,
+        optimizers(model),
+        steps=steps,
+        save_every=save_every,
+        losses=losses,
+    )
 
 
 def main() -> None:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from lean_qwen3 import LeanQwen3
+from loop import make_optimizers, train_resumable
 from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import Qwen3Config, Qwen3ForCausalLM
@@ -23,9 +22,6 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 SEED = 20
 LENGTH = 256
 BATCH = 16
-MUON_LR = 0.02
-ADAM_LR = 3e-3
-WARM_UP = 100
 
 
 def target_config(vocab_size: int) -> Qwen3Config:
@@ -66,17 +62,7 @@ def windows(stream: Tensor, epoch: int, length: int = LENGTH) -> Tensor:
 
 def optimizers(model: Qwen3ForCausalLM) -> list[torch.optim.Optimizer]:
     """Muon for the matrices inside the layers, AdamW for embeddings and norms."""
-    matrices = [p for p in model.model.layers.parameters() if p.ndim == 2]
-    inside = {id(p) for p in matrices}
-    rest = [p for p in model.parameters() if id(p) not in inside]
-    muon = torch.optim.Muon(matrices, lr=MUON_LR, weight_decay=0.05)
-    adam = torch.optim.AdamW(rest, lr=ADAM_LR, betas=(0.9, 0.95), weight_decay=0.0)
-    return [muon, adam]
-
-
-def rate(step: int, steps: int) -> float:
-    """Share of the peak learning rate: linear warm-up, then linear decay to zero."""
-    return min((step + 1) / WARM_UP, (steps - step) / (steps - WARM_UP))
+    return make_optimizers(model, (p for p in model.model.layers.parameters() if p.ndim == 2))
 
 
 @torch.no_grad()
@@ -85,15 +71,17 @@ def held_out_loss(lean: LeanQwen3, rows: Tensor) -> float:
     losses = []
     for part in rows.split(BATCH):
         logits = lean.logits(part[:, :-1])
-        losses.append(F.cross_entropy(logits.flatten(0, 1), part[:, 1:].flatten(), reduction="none"))
+        losses.append(
+            F.cross_entropy(logits.flatten(0, 1), part[:, 1:].flatten(), reduction="none")
+        )
     return torch.cat(losses).mean().item()
 
 
-def load_target(cache: Path) -> Qwen3ForCausalLM:
+def load_target(cache: Path, name: str = "target_tuned.pt") -> Qwen3ForCausalLM:
     """The trained target in float32, its weights rounded to float16 as they are shipped."""
     tokenizer = Tokenizer.from_file(str(cache / "tokenizer.json"))
     model = Qwen3ForCausalLM(target_config(tokenizer.get_vocab_size()))
-    model.load_state_dict(torch.load(cache / "target.pt", weights_only=True)["model"])
+    model.load_state_dict(torch.load(cache / name, weights_only=True)["model"])
     return model.half().float().eval()
 
 
@@ -106,49 +94,31 @@ def train(cache: Path, steps: int, save_every: int) -> None:
     validation = windows(token_stream(tokenizer, corpus["validation"]), epoch=0)
     model = Qwen3ForCausalLM(target_config(tokenizer.get_vocab_size()))
     lean = LeanQwen3(model, LENGTH)
-    opts = optimizers(model)
-    checkpoint = cache / "target.pt"
-    state: dict[str, Any] = {"step": 0}
-    if checkpoint.exists():
-        state = torch.load(checkpoint, weights_only=True)
-        model.load_state_dict(state["model"])
-        for opt, saved in zip(opts, state["optimizers"], strict=True):
-            opt.load_state_dict(saved)
     per_epoch = len(windows(stream, 0)) // BATCH
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters, {len(stream):,} tokens")
-    peaks = [[group["lr"] for group in opt.param_groups] for opt in optimizers(model)]
-    began, average = time.monotonic(), 0.0
-    rows, loaded = windows(stream, 0), 0
-    for step in range(state["step"], steps):
+    epochs: dict[int, Tensor] = {}
+
+    def losses(step: int) -> tuple[Tensor, dict[str, float]]:
         epoch, index = divmod(step, per_epoch)
-        if epoch != loaded:
-            rows, loaded = windows(stream, epoch), epoch
-        batch = rows[index * BATCH : (index + 1) * BATCH]
-        for opt, lrs in zip(opts, peaks, strict=True):
-            for group, lr in zip(opt.param_groups, lrs, strict=True):
-                group["lr"] = lr * rate(step, steps)
+        if epoch not in epochs:
+            epochs.clear()
+            epochs[epoch] = windows(stream, epoch)
+        batch = epochs[epoch][index * BATCH : (index + 1) * BATCH]
         logits = lean.logits(batch[:, :-1])
-        loss = F.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for opt in opts:
-            opt.step()
-            opt.zero_grad()
-        average = loss.item() if not average else 0.98 * average + 0.02 * loss.item()
-        done = step + 1
-        if done % 50 == 0 or done == steps:
-            pace = (time.monotonic() - began) / (done - state["step"])
-            left = pace * (steps - done) / 60
-            print(f"step {done}/{steps} loss {average:.3f} {pace:.2f} s/step {left:.0f} min left", flush=True)
-        if done % save_every == 0 or done == steps:
-            print(f"validation loss {held_out_loss(lean, validation):.3f}", flush=True)
-            saved_state = {
-                "step": done,
-                "model": model.state_dict(),
-                "optimizers": [opt.state_dict() for opt in opts],
-            }
-            torch.save(saved_state, checkpoint.with_suffix(".tmp"))
-            checkpoint.with_suffix(".tmp").replace(checkpoint)
+        return F.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten()), {}
+
+    def show_validation() -> None:
+        print(f"validation loss {held_out_loss(lean, validation):.3f}", flush=True)
+
+    train_resumable(
+        cache / "target.pt",
+        model,
+        optimizers(model),
+        steps=steps,
+        save_every=save_every,
+        losses=losses,
+        on_save=show_validation,
+    )
 
 
 def main() -> None:

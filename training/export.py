@@ -1,0 +1,149 @@
+"""Write the bundled pair into the package: float16 weights, tokenizer, held-out prompts.
+
+python training/export.py --cache training/cache
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from tokenizer import END_OF_TEXT
+from tokenizers import Tokenizer
+from train_dspark import drafter_config
+from train_target import load_target
+
+from specmeta_workers import DSparkDraftModel
+
+BUNDLED = Path(__file__).parents[1] / "workers" / "specmeta_workers" / "bundled"
+PROMPTS = 128
+PROMPT_TOKENS = (32, 48, 64, 80, 96)
+
+
+def half(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Weights as they are shipped."""
+    return {name: tensor.detach().half().contiguous() for name, tensor in state.items()}
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Write readable JSON with a final newline."""
+    path.write_text(json.dumps(value, indent=2) + "\n")
+
+
+def export_target(cache: Path, folder: Path) -> None:
+    """A directory that `AutoModelForCausalLM` and `AutoTokenizer` read."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model = load_target(cache)
+    model.config.dtype = torch.float16
+    model.config.architectures = ["Qwen3ForCausalLM"]
+    model.config.save_pretrained(folder)
+    state = half(dict(model.state_dict()))
+    del state["lm_head.weight"]  # tied to the embedding
+    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+    shutil.copy(cache / "tokenizer.json", folder / "tokenizer.json")
+    tokenizer = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": END_OF_TEXT,
+        "model_max_length": model.config.max_position_embeddings,
+        "clean_up_tokenization_spaces": False,
+    }
+    write_json(folder / "tokenizer_config.json", tokenizer)
+
+
+def export_dspark(cache: Path, folder: Path, vocab_size: int) -> None:
+    """A directory in the DeepSpec layout, embedding and head left to the target."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = drafter_config(vocab_size, mask_token_id=1)
+    model = DSparkDraftModel(config)
+    model.load_state_dict(torch.load(cache / "dspark.pt", weights_only=True)["model"])
+    state = half(dict(model.state_dict()))
+    for shared in ("embed_tokens.weight", "lm_head.weight"):
+        del state[shared]
+    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+    published = {
+        "architectures": ["Qwen3DSparkModel"],
+        "model_type": "qwen3",
+        "hidden_act": "silu",
+        "attention_bias": False,
+        "hidden_size": config.hidden_size,
+        "intermediate_size": config.intermediate_size,
+        "num_hidden_layers": config.num_layers,
+        "num_attention_heads": config.num_attention_heads,
+        "num_key_value_heads": config.num_key_value_heads,
+        "head_dim": config.head_dim,
+        "vocab_size": config.vocab_size,
+        "max_position_embeddings": config.max_position_embeddings,
+        "rms_norm_eps": config.rms_norm_eps,
+        "rope_theta": config.rope_theta,
+        "layer_types": ["sliding_attention"] * config.num_layers,
+        "use_sliding_window": True,
+        "sliding_window": config.sliding_window,
+        "tie_word_embeddings": False,
+        "num_target_layers": 4,
+        "target_layer_ids": list(config.target_layer_ids),
+        "block_size": config.block_size,
+        "mask_token_id": config.mask_token_id,
+        "num_anchors": 40,
+        "markov_rank": config.markov_rank,
+        "markov_head_type": config.markov_head_type,
+        "enable_confidence_head": config.enable_confidence_head,
+        "confidence_head_with_markov": config.confidence_head_with_markov,
+        "dtype": "float16",
+    }
+    write_json(folder / "config.json", published)
+
+
+def held_out_prompts(cache: Path) -> list[dict[str, str]]:
+    """Prompts from paragraphs of held-out documents, of mixed lengths, cut between words.
+
+    The documents take turns, so that a short list still covers them all.
+    """
+    tokenizer = Tokenizer.from_file(str(cache / "tokenizer.json"))
+    documents = json.loads((cache / "held_out.json").read_text())
+    queues = []
+    for document in documents:
+        lines = document["text"].split("\n")
+        starts = range(0, len(lines), 2)
+        queues.append([(document["name"], "\n".join(lines[i : i + 6])) for i in starts])
+    prompts: list[dict[str, str]] = []
+    for turn in range(max(map(len, queues))):
+        for queue in queues:
+            if turn >= len(queue) or len(prompts) == PROMPTS:
+                continue
+            name, text = queue[turn]
+            wanted = PROMPT_TOKENS[len(prompts) % len(PROMPT_TOKENS)]
+            encoding = tokenizer.encode(text)
+            if len(encoding.ids) < wanted:
+                continue
+            end = encoding.offsets[wanted - 1][1]
+            cut = text[: max(text.rfind(" ", 0, end), text.rfind("\n", 0, end))]
+            if len(tokenizer.encode(cut).ids) < wanted // 2:
+                continue  # a paragraph that is too short to cut between words
+            prompts.append({"text": cut, "document": name})
+    return prompts
+
+
+def main() -> None:
+    """Export what the cache holds."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cache", type=Path, default=Path("training/cache"))
+    parser.add_argument("--to", type=Path, default=BUNDLED)
+    options = parser.parse_args()
+    export_target(options.cache, options.to / "target")
+    vocab = Tokenizer.from_file(str(options.cache / "tokenizer.json")).get_vocab_size()
+    if (options.cache / "dspark.pt").exists():
+        export_dspark(options.cache, options.to / "dspark", vocab)
+    prompts = held_out_prompts(options.cache)
+    lines = [json.dumps(prompt) for prompt in prompts]
+    (options.to / "prompts.jsonl").write_text("\n".join(lines) + "\n")
+    size = sum(path.stat().st_size for path in options.to.rglob("*") if path.is_file())
+    print(f"{len(prompts)} prompts; {size / 1e6:.2f} MB in {options.to}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""A target and its drafter, loaded and checked against each other; the bundled pair."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+import torch
+
+from specmeta import Deployment, DSparkDecodingConfig, EngineConfig
+
+from ._config_reader import read_target_config
+from ._errors import CheckpointError
+from ._loading import load_draft_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from specmeta import DType
+
+    from ._dspark_model import DSparkDraftModel
+
+_BUNDLED = Path(__file__).parent / "bundled"
+_DRAFTERS = {"DSpark": "dspark"}
+
+
+@attrs.frozen
+class Prompt:
+    """A held-out prompt: text that neither the target nor the drafter was trained on."""
+
+    token_ids: tuple[int, ...]
+    text: str
+    document: str
+    """Where the text comes from."""
+
+
+@attrs.frozen(eq=False)
+class Pair:
+    """Everything that serving needs: models, tokenizer, prompts and a valid deployment."""
+
+    target: PreTrainedModel
+    draft_model: DSparkDraftModel
+    tokenizer: PreTrainedTokenizerFast
+    prompts: tuple[Prompt, ...]
+    deployment: Deployment
+
+    def deployment_for(self, *, engine: EngineConfig, max_draft_len: int) -> Deployment:
+        """The pair with another engine and draft length, validated again."""
+        decoding = DSparkDecodingConfig(max_draft_len=max_draft_len)
+        return self.deployment.model_copy(update={"engine": engine, "decoding": decoding})
+
+    def with_prompts(self, path: str | Path) -> Pair:
+        """The pair with the prompts of a JSON Lines file of `{"text": ..., "document": ...}`.
+
+        Raises:
+            CheckpointError: the file cannot be read, or a line is no prompt.
+
+        """
+        return attrs.evolve(self, prompts=tuple(_read_prompts(Path(path), self.tokenizer)))
+
+
+def load_bundled(
+    decoding_type: Literal["DSpark"] = "DSpark", engine: EngineConfig | None = None
+) -> Pair:
+    """The small trained pair that comes with the package, and its held-out prompts.
+
+    Args:
+        decoding_type: which drafter.
+        engine: sizes and dtype; None is 16 requests of up to 512 tokens in float32.
+
+    Raises:
+        ValueError: no drafter of that type is bundled.
+
+    """
+    folder = _DRAFTERS.get(decoding_type)
+    if folder is None:
+        raise ValueError(
+            f"decoding_type: no bundled drafter is {decoding_type!r}; give one of "
+            f"{', '.join(map(repr, _DRAFTERS))}"
+        )
+    return load_pair(_BUNDLED / "target", _BUNDLED / folder, engine=engine)
+
+
+def load_pair(
+    target: str | Path,
+    drafter: str | Path,
+    *,
+    prompts: Sequence[Prompt] | str | Path | None = None,
+    engine: EngineConfig | None = None,
+) -> Pair:
+    """Load a target and its drafter from their directories.
+
+    Args:
+        target: a transformers causal language model with its tokenizer, safetensors only.
+        drafter: a drafter in the published DeepSpec layout.
+        prompts: prompts, or a JSON Lines file of `{"text": ..., "document": ...}`; None takes the
+            texts that are bundled with the package.
+        engine: sizes and dtype; None is 16 requests of up to 512 tokens in float32.
+
+    Raises:
+        CheckpointError: a file is missing or cannot be used; the message says which and why.
+        pydantic.ValidationError: target, drafter and engine do not fit each other.
+
+    """
+    target_path, drafter_path = Path(target), Path(drafter)
+    if engine is None:
+        engine = EngineConfig.sized(
+            max_num_requests=16,
+            max_num_tokens=512,
+            max_seq_len=512,
+            dtype="float32",
+            overlap_headroom=False,
+            disaggregated=False,
+        )
+    target_config = read_target_config(target_path)
+    draft_model = load_draft_model(drafter_path, target_path, dtype=engine.dtype)
+    deployment = Deployment(
+        target=target_config,
+        drafter=draft_model.config,
+        decoding=DSparkDecodingConfig(max_draft_len=draft_model.config.max_block_drafts),
+        engine=engine,
+    )
+    model, tokenizer = _load_target(target_path, engine.dtype)
+    if prompts is None:
+        prompts = _BUNDLED / "prompts.jsonl"
+    if isinstance(prompts, str | Path):
+        prompts = _read_prompts(Path(prompts), tokenizer)
+    return Pair(model, draft_model, tokenizer, tuple(prompts), deployment)
+
+
+def _load_target(path: Path, dtype: DType) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer, logging  # seconds to import
+
+    logging.disable_progress_bar()
+    # Any: the auto classes of transformers are untyped.
+    auto_model: Any = AutoModelForCausalLM
+    auto_tokenizer: Any = AutoTokenizer
+    try:
+        model = auto_model.from_pretrained(
+            path, dtype=getattr(torch, dtype), use_safetensors=True, local_files_only=True
+        )
+        tokenizer = auto_tokenizer.from_pretrained(path, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise CheckpointError(
+            f"{path}: transformers cannot load this target: {reason}; give a directory with "
+            "config.json, model.safetensors and the tokenizer's files"
+        ) from error
+    return model.eval().requires_grad_(requires_grad=False), tokenizer
+
+
+def _read_prompts(path: Path, tokenizer: PreTrainedTokenizerFast) -> Iterable[Prompt]:
+    # Any: the tokenizer's encode is untyped.
+    encode: Any = tokenizer.encode
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"{path}: the prompts cannot be read: {error}") from error
+    prompts = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            text, document = record["text"], record.get("document", path.name)
+            ids = tuple(encode(text, add_special_tokens=False))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CheckpointError(
+                f'{path}:{number}: not a prompt ({error}); write {{"text": "..."}} on each line'
+            ) from error
+        if not ids:
+            raise CheckpointError(f"{path}:{number}: text is empty; give at least one token")
+        prompts.append(Prompt(ids, text, document))
+    return prompts
