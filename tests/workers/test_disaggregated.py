@@ -17,6 +17,7 @@ from specmeta_workers import (
     GenerationServer,
     Handover,
     RequestResult,
+    TargetRunner,
     UnknownRequestError,
 )
 from tests.workers.serving_cases import (
@@ -88,11 +89,11 @@ def test_output_and_accept_lengths_equal_the_aggregated(kind: str, shape: dict[s
 def test_every_draft_from_the_first_on_equals_the_aggregated() -> None:
     aggregated = small_deployment(max_num_requests=1)
     reference = RecordingWorker(aggregated)
-    Executor(aggregated, make_target(aggregated), reference).run(make_requests())
+    Executor(aggregated, make_target(aggregated), reference).run(make_requests(max_new_tokens=8))
     for tokens in (2000, 40):  # 40: prefill, and seeds of up to 12 states, in chunks
         deployment = small_deployment(max_num_requests=5, max_num_tokens=tokens)
         worker = RecordingWorker(deployment)
-        wire(worker, deployment).run(make_requests())
+        wire(worker, deployment).run(make_requests(max_new_tokens=8))
         assert worker.drafts == reference.drafts
 
 
@@ -101,9 +102,11 @@ def test_a_window_larger_than_the_token_budget_is_seeded_in_chunks() -> None:
     model = DSparkWorkerWithWholeContext
     aggregated = small_deployment(**shape)
     reference = model(aggregated)
-    alone = Executor(aggregated, make_target(aggregated), reference).run(make_requests(10))
+    alone = Executor(aggregated, make_target(aggregated), reference).run(
+        make_requests(10, max_new_tokens=8)
+    )
     worker = model(aggregated)
-    split = wire(worker, aggregated).run(make_requests(10))
+    split = wire(worker, aggregated).run(make_requests(10, max_new_tokens=8))
     assert split == alone
     assert worker.drafts == reference.drafts
     assert max(worker.seed_rows) <= 24
@@ -284,3 +287,27 @@ def test_a_stopped_server_stops_the_pair_and_names_all_unfinished() -> None:
     assert {r.request_id for r in caught.value.unfinished} == {
         request_id_of(i) for i in (1, 2, 3, 4)
     }
+    assert executor.stopped
+
+
+def test_a_failed_prefill_names_the_running_and_the_waiting() -> None:
+    def fail(module: torch.nn.Module, args: object) -> None:
+        raise RuntimeError("device lost")
+
+    deployment = small_deployment(max_num_requests=2)
+    model: Any = tiny_qwen3()
+    target = TargetRunner.for_deployment(model, deployment)
+    server = ContextServer(deployment, target)
+    for request in make_requests(3):
+        server.submit(request)
+    model.get_decoder().layers[1].register_forward_pre_hook(fail)
+    with pytest.raises(ExecutorStoppedError, match="stopped with 3 unfinished requests"):
+        server.step()
+    assert [r.request_id for r in server.unfinished] == [request_id_of(i) for i in range(3)]
+    assert len(target.pool) == 0
+
+
+def test_a_message_of_another_release_is_refused() -> None:
+    message = handover_of(5).to_bytes().replace(b"handover.v1", b"handover.v9")
+    with pytest.raises(ValueError, match=r"format 'specmeta\.handover\.v9' .* same release"):
+        Handover.from_bytes(message)

@@ -75,7 +75,9 @@ def test_the_drafts_themselves_do_not_depend_on_the_batch() -> None:
     ):
         deployment = small_deployment(**shape)
         worker = RecordingWorker(deployment)
-        results = Executor(deployment, make_target(deployment), worker).run(make_requests())
+        results = Executor(deployment, make_target(deployment), worker).run(
+            make_requests(max_new_tokens=8)
+        )
         drafts.append(worker.drafts)
         accepted.append([r.accepted_lengths for r in results])
     assert drafts[0] == drafts[1] == drafts[2]
@@ -123,6 +125,15 @@ def test_drafts_shrink_at_the_end_of_the_sequence() -> None:
     # 31 positions: rows at 11 and 19 have 8 tokens, the row at 27 the 4 that are left.
     assert widths == [(8,), (8,), (4,)]
     assert results[0].accepted_lengths == (8, 8, 4)
+
+
+@pytest.mark.parametrize("worker", ["random", "planned"])
+def test_rows_at_the_end_of_their_sequence_share_a_batch_with_full_rows(worker: str) -> None:
+    longest = max(PROMPT_LENGTHS) + NEW_TOKENS
+    results, _ = run(
+        worker, max_num_requests=16, max_seq_len=longest, cuda_graph_batch_sizes=(8, 16)
+    )
+    assert [result.token_ids for result in results] == REFERENCE
 
 
 def test_each_steps_metadata_is_the_factorys_and_contexts_come_first() -> None:

@@ -2,10 +2,19 @@
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
-from transformers import PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    PreTrainedModel,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 from specmeta_workers._target import TargetRunner
 from specmeta_workers._target_layout import TargetRows
@@ -230,3 +239,13 @@ def test_a_sliding_window_shorter_than_the_sequence_is_refused() -> None:
     )
     with pytest.raises(ValueError, match="sliding window 16"):
         make_runner(Qwen3ForCausalLM(config).double(), ())
+
+
+def test_models_that_the_runner_cannot_drive_are_refused() -> None:
+    sizes: dict[str, Any] = {"vocab_size": VOCAB, "num_hidden_layers": 1, "hidden_size": HIDDEN}
+    gpt2 = GPT2LMHeadModel(GPT2Config(vocab_size=VOCAB, n_layer=1, n_head=2, n_embd=HIDDEN))
+    with pytest.raises(ValueError, match="model: GPT2LMHeadModel has no decoder layers to hook"):
+        make_runner(gpt2)
+    encoder: Any = BertForMaskedLM(BertConfig(**sizes, num_attention_heads=2, intermediate_size=8))
+    with pytest.raises(ValueError, match="the forward of BertForMaskedLM takes no logits_to_keep"):
+        make_runner(encoder)

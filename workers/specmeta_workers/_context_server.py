@@ -119,6 +119,3 @@ class ContextServer(Server):
         )
         self._close(state)
         return handover
-
-    def _all_unfinished(self) -> tuple[Request, ...]:
-        return self.unfinished

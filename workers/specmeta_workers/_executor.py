@@ -151,6 +151,3 @@ class Executor(Server, RequestRunner):
         """Let the worker release finished requests now rather than with the next step."""
         with self._guard():
             self._engine.flush()
-
-    def _all_unfinished(self) -> tuple[Request, ...]:
-        return self.unfinished

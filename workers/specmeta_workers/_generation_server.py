@@ -142,6 +142,3 @@ class GenerationServer(Server):
                     chunks, captured, next_tokens, budget = [], [], [], limit
         if chunks:
             self._engine.seed(chunks, next_tokens, torch.cat(captured))
-
-    def _all_unfinished(self) -> tuple[Request, ...]:
-        return self.unfinished

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from specmeta import RequestId
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from specmeta import Deployment
+    from specmeta import Deployment, RequestId
 
 FinishReason = Literal["length", "stop", "cancelled"]
 """Why a request ended: its `max_new_tokens`, one of its stop tokens, or `cancel`."""

@@ -11,7 +11,7 @@ from ._requests import ExecutorStoppedError, Request, RequestResult, RequestStat
 from ._step_engine import StepEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable
 
     from specmeta import Deployment, RequestId
 
@@ -95,7 +95,7 @@ class RequestRunner(ABC):
         return [results[request.request_id] for request in todo]
 
 
-class Server:
+class Server(ABC):
     """Live requests on one target and worker.
 
     Stopping: an error inside a step leaves the worker in an unknown state, so the server stops. It
@@ -114,6 +114,11 @@ class Server:
         # Replaced when it changes and never altered: its identity means "the same batch".
         self._decoding: list[RequestState] = []
         self._stopped: BaseException | None = None
+
+    @property
+    @abstractmethod
+    def unfinished(self) -> tuple[Request, ...]:
+        """The accepted requests that are still here."""
 
     @property
     def stopped(self) -> bool:
@@ -170,7 +175,7 @@ class Server:
 
     def _finished_decoding(self) -> list[RequestResult]:
         """Results of the rows that the last step completed."""
-        reasons = [state.finish_reason() for state in self._decoding]
+        reasons: list[FinishReason | None] = [s.finish_reason() for s in self._decoding]
         if not any(reasons):
             return []
         rows = list(zip(self._decoding, reasons, strict=True))
@@ -192,13 +197,10 @@ class Server:
 
     def _check_running(self) -> None:
         if self.stopped:
-            raise ExecutorStoppedError(self._all_unfinished()) from self._stopped
-
-    def _all_unfinished(self) -> tuple[Request, ...]:
-        return self._unfinished(())
+            raise ExecutorStoppedError(self.unfinished) from self._stopped
 
     @contextmanager
-    def _guard(self) -> Iterator[None]:
+    def _guard(self) -> Generator[None]:
         """Stop the server where the body is left by an exception."""
         self._check_running()
         try:
@@ -209,5 +211,5 @@ class Server:
                 if request_id in self._pool:
                     self._pool.release(request_id)
             if isinstance(error, Exception):
-                raise ExecutorStoppedError(self._all_unfinished()) from error
+                raise ExecutorStoppedError(self.unfinished) from error
             raise

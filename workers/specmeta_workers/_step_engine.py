@@ -15,7 +15,6 @@ from torch import Tensor
 from specmeta import DFlashDrafterConfig, DSparkDrafterConfig, get_spec_metadata
 
 from ._dspark_worker import DraftOutput
-from ._requests import RequestState
 from ._target_layout import TargetRows
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from specmeta import Deployment, RequestId
 
+    from ._requests import RequestState
     from ._target import TargetRunner
 
 
@@ -37,9 +37,11 @@ class StepWorker(Protocol):
         self, metadata: Any, *, input_ids: Tensor, logits: Tensor, captured: Tensor
     ) -> DraftOutput:
         """Verify the drafts of the rows and draft the next ones."""
+        ...
 
     def seed(self, metadata: Any, *, next_tokens: Tensor, captured: Tensor) -> DraftOutput:
         """Take over rows whose prompt ran elsewhere, and draft their first block."""
+        ...
 
 
 class PlainWorker:
