@@ -21,6 +21,7 @@ from ._generation_server import GenerationServer
 from ._handover import Handover
 from ._kv_store import KVStore
 from ._loading import load_draft_model
+from ._pairs import Pair, Prompt, load_bundled, load_pair
 from ._requests import ExecutorStoppedError, FinishReason, Request, RequestResult
 from ._slots import SlotHandle, SlotPool
 from ._step_engine import StepWorker
@@ -41,6 +42,8 @@ __all__ = [
     "GenerationServer",
     "Handover",
     "KVStore",
+    "Pair",
+    "Prompt",
     "Request",
     "RequestAlreadyAssignedError",
     "RequestResult",
@@ -53,7 +56,9 @@ __all__ = [
     "TargetRows",
     "TargetRunner",
     "UnknownRequestError",
+    "load_bundled",
     "load_draft_model",
+    "load_pair",
     "read_drafter_config",
     "read_target_config",
 ]

@@ -1,0 +1,124 @@
+"""The benchmark's promises on a small part of its prompts; the figures are those of the bundled
+pair in float64, in which nothing may depend on the batch.
+"""
+
+import pytest
+
+from specmeta_workers import Pair
+from specmeta_workers.bench import (
+    AcceptLengthOptions,
+    Report,
+    accept_length_table,
+    difference_lines,
+    measure_accept_length,
+)
+
+OPTIONS = AcceptLengthOptions(draft_lens=(1, 7), batches=(1, 8), requests=16, new_tokens=48)
+
+
+@pytest.fixture(scope="module")
+def report(pair: Pair) -> Report:
+    return measure_accept_length(pair, OPTIONS)
+
+
+def test_every_setting_has_a_row(report: Report) -> None:
+    cells = {(row.mode, row.batch, row.draft_len) for row in report.rows}
+    assert len(report.rows) == 8
+    assert cells == {
+        (mode, batch, draft_len)
+        for mode in ("aggregated", "disaggregated")
+        for batch in (1, 8)
+        for draft_len in (1, 7)
+    }
+
+
+def test_outputs_equal_plain_greedy_decoding_in_every_setting(report: Report) -> None:
+    assert [row.outputs_equal for row in report.rows] == [16] * 8
+    assert [row.outputs_equal for row in report.plain] == [16, 16]
+
+
+def test_accept_length_does_not_depend_on_the_batch_or_the_mode(report: Report) -> None:
+    assert report.findings() == []
+    assert difference_lines(report) == []
+    for row in report.rows:
+        assert (row.batch_ratio, row.lengths_equal) == (1.0, 16)
+    for draft_len in (1, 7):
+        pooled = {r.accept_length_pooled for r in report.rows if r.draft_len == draft_len}
+        assert len(pooled) == 1
+
+
+def test_a_longer_draft_is_accepted_further(report: Report) -> None:
+    by_length = {row.draft_len: row for row in report.rows}
+    assert by_length[1].accept_length_pooled > 1.6
+    assert by_length[7].accept_length_pooled > 3.0
+    shares = by_length[7].acceptance_by_position
+    assert list(shares) == sorted(shares, reverse=True)
+
+
+def test_graph_buckets_change_nothing(pair: Pair, report: Report) -> None:
+    padded = measure_accept_length(
+        pair,
+        AcceptLengthOptions(
+            draft_lens=(7,),
+            batches=(8,),
+            modes=("aggregated",),
+            requests=16,
+            new_tokens=48,
+            graph_batch_sizes=(3, 8),
+        ),
+    )
+    unpadded = next(r for r in report.rows if (r.draft_len, r.batch) == (7, 8))
+    assert padded.rows[0].outputs_equal == 16
+    assert padded.rows[0].accept_length_pooled == unpadded.accept_length_pooled
+
+
+def test_the_default_slot_fault_collapses_with_the_batch_and_keeps_the_output(pair: Pair) -> None:
+    options = AcceptLengthOptions(
+        draft_lens=(7,),
+        batches=(1, 16),
+        modes=("aggregated",),
+        requests=16,
+        new_tokens=48,
+        fault="default-slot",
+    )
+    faulty = measure_accept_length(pair, options)
+    alone, beside = faulty.rows
+    assert alone.accept_length_pooled > 3.0
+    assert beside.batch_ratio <= 0.6
+    assert [alone.outputs_equal, beside.outputs_equal] == [16, 16]
+    assert any("accept length" in finding for finding in faulty.findings())
+
+
+def test_the_table_has_a_line_for_each_row(report: Report) -> None:
+    assert accept_length_table(report).row_count == len(report.rows)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"draft_lens": (1, 0)}, r"draft_lens\[1\]: 0 is not an int of at least 1"),
+        ({"draft_lens": ()}, "draft_lens: empty"),
+        ({"batches": (4, 4)}, "batches: .* repeats"),
+        ({"modes": ("both",)}, r"modes\[0\]: 'both' is none of aggregated, disaggregated"),
+        ({"requests": 0}, "requests: 0 is not"),
+        ({"fault": "no-such"}, "fault: 'no-such' is unknown"),
+    ],
+)
+def test_options_that_cannot_run_are_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        AcceptLengthOptions(**change)  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (AcceptLengthOptions(requests=10_000), "requests: 10000, but there are"),
+        (AcceptLengthOptions(draft_lens=(3, 8)), r"draft_lens\[1\]: 8 is above the 7 drafts"),
+        (AcceptLengthOptions(new_tokens=1), "new_tokens: 1 is the prefill's token alone"),
+    ],
+)
+def test_options_that_the_pair_cannot_serve_are_refused(
+    pair: Pair, options: AcceptLengthOptions, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        measure_accept_length(pair, options)
