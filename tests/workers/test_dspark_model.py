@@ -8,6 +8,7 @@ import torch
 from specmeta import DSparkDrafterConfig
 from specmeta.testing import make_deployment
 from specmeta_workers import DSparkDraftModel
+from specmeta_workers._layers import RMSNorm
 from tests.workers.dspark_cases import make_model
 
 
@@ -113,8 +114,21 @@ def test_lower_precision_stays_near_float64_at_far_positions(dtype: str) -> None
 def test_frequencies_survive_a_cast_in_full_precision() -> None:
     model = DSparkDraftModel(drafter()).to(torch.bfloat16)
     expected = 10000.0 ** -(torch.arange(0, 16, 2, dtype=torch.float64) / 16)
-    assert torch.equal(model.rotary.frequencies, expected)
+    assert torch.equal(model.rotary.frequencies, torch.cat((-expected, expected)))
     assert "rotary.frequencies" not in model.state_dict()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_norm_for_inference_equals_the_norm_for_training(dtype: torch.dtype) -> None:
+    norm = RMSNorm(24, 1e-3).to(dtype)
+    norm.weight.data += 0.1 * torch.randn(24)
+    x = (
+        torch.randn(3, 5, 24, dtype=dtype)
+        * torch.tensor([1e-3, 1.0, 1e3], dtype=dtype)[:, None, None]
+    )
+    with torch.no_grad():
+        inference = norm(x)
+    torch.testing.assert_close(inference, norm(x).detach(), rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("head", ["vanilla", "gated", "rnn"])

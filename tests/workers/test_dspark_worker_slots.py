@@ -247,3 +247,24 @@ def test_the_row_order_of_a_batch_does_not_matter() -> None:
     order = torch.tensor([1, 2, 0])
     assert torch.equal(straight.draft_tokens, turned.draft_tokens[order])
     torch.testing.assert_close(one.worker.kv_windows, other.worker.kv_windows, rtol=0, atol=1e-12)
+
+
+def test_the_generation_path_is_one_graph_without_host_syncs() -> None:
+    eager, traced = make_rig(), make_rig()
+    for rig in (eager, traced):
+        rig.context(1, rig.captured(12))
+        rig.context(2, rig.captured(40))
+    compiled = torch.compile(
+        traced.worker._advance_and_draft,
+        fullgraph=True,
+        backend="eager",
+    )
+    traced.worker._advance_and_draft = compiled  # type: ignore[method-assign]
+    for accepted in (3, 8, 1):
+        rows = {1: eager.row(accepted), 2: eager.row(9 - accepted)}
+        states = eager.captured(2 * eager.width)
+        outputs = [
+            rig.generate(rows, num_padding=2, padding_states=states) for rig in (eager, traced)
+        ]
+        assert torch.equal(outputs[0].draft_tokens[:2], outputs[1].draft_tokens[:2])
+    assert same_state(state_of(eager.worker), traced.worker)

@@ -197,9 +197,7 @@ class DSparkWorker:
             contexts.positions,
             captured.index_select(0, contexts.tokens),
         )
-        valid = windows.valid_lens[slots] + contexts.lengths
-        windows.valid_lens[slots] = valid.clamp(max=windows.window)
-        windows.context_lens[slots] = contexts.ends
+        windows.advance(slots, contexts.ends, contexts.lengths)
         windows.initialized[slots] = True
 
     def _write(self, slots: Tensor, positions: Tensor, captured: Tensor) -> None:
@@ -219,7 +217,7 @@ class DSparkWorker:
         if layout.num_rows > layout.num_contexts:
             moving = slots[layout.num_contexts :]
             counts = accepted[layout.num_contexts :]
-            old = windows.context_lens[moving]
+            old = windows.context_lens.index_select(0, moving)
             # Offsets behind the last accepted token repeat it, so that every row writes K + 1
             # columns, all of accepted tokens: a rejected token's state is never even projected.
             steps = torch.minimum(layout.offsets, counts[:, None] - 1)
@@ -230,11 +228,9 @@ class DSparkWorker:
                 positions,
                 captured.index_select(0, rows),
             )
-            valid = windows.valid_lens[moving] + counts
-            windows.valid_lens[moving] = valid.clamp(max=windows.window)
-            windows.context_lens[moving] = old + counts
-        starts = windows.context_lens[slots]
-        readable = windows.readable(starts, windows.valid_lens[slots])
+            windows.advance(moving, old + counts, counts)
+        starts = windows.context_lens.index_select(0, slots)
+        readable = windows.readable(starts, windows.valid_lens.index_select(0, slots))
         bonus = tokens.gather(1, accepted[:, None] - 1).squeeze(1)
         hidden = model.block(bonus, starts, windows.read(slots), readable)
         drafts = model.draft(hidden, bonus, layout.offsets.shape[0] - 1)

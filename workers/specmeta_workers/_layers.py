@@ -22,14 +22,24 @@ if TYPE_CHECKING:
 class RMSNorm(nn.Module):
     """Root-mean-square norm over the last axis, scaled by a learned weight."""
 
+    epsilon: Tensor
+
     def __init__(self, width: int, eps: float) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
         self.eps = eps
+        # Not on the default device: a loader builds the model on the meta device.
+        self.register_buffer("epsilon", torch.tensor(eps, device="cpu"), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise `x [..., width]`."""
-        return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+        if torch.is_grad_enabled() or x.dtype not in (torch.float32, torch.float64):
+            return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+        # The same in two thirds of the time on a CPU, where a draft is mostly the cost of small
+        # operations. Half types need the float32 sum of the function above.
+        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        scale = torch.addcmul(self.epsilon, norm, norm, value=1 / x.shape[-1]).rsqrt_()
+        return (x * scale).mul_(self.weight)
 
 
 class RotaryEmbedding(nn.Module):
@@ -49,7 +59,8 @@ class RotaryEmbedding(nn.Module):
 
     def _make(self, device: torch.device) -> Tensor:
         exponents = torch.arange(0, self.head_dim, 2, dtype=torch.float64, device=device)
-        return self.theta ** -(exponents / self.head_dim)
+        frequencies = self.theta ** -(exponents / self.head_dim)
+        return torch.cat((-frequencies, frequencies))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> RotaryEmbedding:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -64,8 +75,7 @@ class RotaryEmbedding(nn.Module):
         """
         exact = torch.float64 if dtype == torch.float64 else torch.float32
         angles = positions.to(exact)[..., None, None] * self.frequencies.to(exact)
-        cos, sin = angles.cos(), angles.sin()
-        return torch.cat((cos, cos), -1).to(dtype), torch.cat((-sin, sin), -1).to(dtype)
+        return angles.cos().to(dtype), angles.sin().to(dtype)
 
 
 def apply_rotary(x: Tensor, phases: tuple[Tensor, Tensor]) -> Tensor:

@@ -74,6 +74,12 @@ class ContextWindows:
         """
         self.kv[slots, :, (positions + 1) % self.window] = kv
 
+    def advance(self, slots: Tensor, starts: Tensor, counts: Tensor) -> None:
+        """Move rows to their next positions `starts [N]`, after `counts [N]` more tokens."""
+        valid = self.valid_lens.index_select(0, slots) + counts
+        self.valid_lens.index_copy_(0, slots, valid.clamp_(max=self.window))
+        self.context_lens.index_copy_(0, slots, starts)
+
     def read(self, slots: Tensor) -> Tensor:
         """A copy of these rows `[B, num_stages, window, 2, kv_heads, head_dim]`."""
         return self._storage.index_select(2, slots).permute(2, 0, 4, 1, 3, 5)
