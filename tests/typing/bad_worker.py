@@ -56,7 +56,7 @@ def metadata_that_may_be_absent(
 
 
 # typeshed derives Mock from Any, so a mock is assignable to every class; the workers refuse it with
-# an overload of its own. One call a function: the overload never returns.
+# an overload of its own, which is marked deprecated.
 
 
 def a_mock(worker: DSparkWorker, x: Tensor) -> None:
