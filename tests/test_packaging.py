@@ -107,6 +107,7 @@ def test_the_wheel_holds_every_bundled_file(wheel: Path) -> None:
     }
     with zipfile.ZipFile(wheel) as archive:
         assert shipped <= set(archive.namelist())
+    assert shipped
 
 
 def test_the_sdist_holds_what_rebuilds_and_tests_it(sdist: Path) -> None:
