@@ -8,7 +8,8 @@ from torch import Tensor
 
 from specmeta import RequestId
 from specmeta_workers import ContextGapError, DSparkWorker
-from tests.workers.dspark_cases import Rig, make_rig, same_state, state_of
+from specmeta_workers._step_layout import make_layout
+from tests.workers.dspark_cases import Rig, Row, make_rig, same_state, state_of
 
 WINDOW = 32
 
@@ -293,3 +294,37 @@ def test_batch_one_and_batch_sixteen_agree(dtype: str, tolerance: float) -> None
             for rig in (alone, together)
         )
         torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("length", [1, 2, 7])
+def test_a_repeated_token_does_not_extend_a_short_row(length: int) -> None:
+    rig = make_rig()
+    rig.context(5, rig.captured(11))
+    output = rig.generate({5: Row([9] * length, [9] * length, rig.captured(length))})
+    assert output.num_accepted.tolist() == [length]
+    assert rig.worker.context_lens[0] == 11 + length
+
+
+def test_a_context_commits_one_token_even_where_it_repeats() -> None:
+    rig = make_rig()
+    metadata = rig.metadata(request_ids=(5,), num_contexts=1)
+    output = rig.worker.forward(
+        metadata,
+        input_ids=torch.full((4,), 9),
+        logits=rig.logits_of(torch.tensor([9])),
+        captured=rig.captured(4),
+    )
+    assert output.num_accepted.tolist() == [1]
+
+
+@pytest.mark.parametrize("length", [5, 32, 77])
+def test_no_two_tokens_of_a_chunk_are_written_to_one_column(length: int) -> None:
+    metadata = make_rig().metadata(
+        request_ids=(5, 6), num_contexts=2, seq_lens=(3, length), context_positions=(40, 0)
+    )
+    contexts = make_layout(metadata, torch.device("cpu")).contexts
+    assert contexts is not None
+    kept = range(max(0, length - WINDOW), length)
+    assert contexts.positions.tolist() == [40, 41, 42, *kept]
+    assert contexts.tokens.tolist() == [0, 1, 2, *(3 + token for token in kept)]
+    assert contexts.rows.tolist() == [0] * 3 + [1] * len(kept)
