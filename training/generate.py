@@ -22,7 +22,7 @@ from train_target import load_target, token_stream
 from transformers import DynamicCache, Qwen3ForCausalLM
 
 SEED = 21
-LENGTH = 224
+LENGTH = 192
 BATCH = 192
 GREEDY_SHARE = 0.7
 TEMPERATURE = 0.7
@@ -90,7 +90,7 @@ def main() -> None:
     """Generate the sequences, then their hidden states."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cache", type=Path, default=Path("training/cache"))
-    parser.add_argument("--sequences", type=int, default=7680)
+    parser.add_argument("--sequences", type=int, default=5184)
     parser.add_argument("--layers", type=int, nargs="+", default=(1, 2, 3))
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()

@@ -57,7 +57,7 @@ class _RMSNorm(torch.autograd.Function):
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """RMS norm over the last axis; `weight` has the type of `x`."""
-    out: Tensor = _RMSNorm.apply(x, weight, eps)
+    out: Tensor = _RMSNorm.apply(x, weight, eps)  # type: ignore[no-untyped-call]  # as torch has it
     return out
 
 
@@ -67,10 +67,12 @@ class LeanQwen3:
     def __init__(
         self, model: Qwen3ForCausalLM, length: int, dtype: torch.dtype = torch.bfloat16
     ) -> None:
-        config = model.config
+        config: Any = model.config  # transformers types its sizes as optional
         self.model, self.dtype = model, dtype
-        self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
-        self.head_dim, self.eps = config.head_dim, config.rms_norm_eps
+        self.heads: int = config.num_attention_heads
+        self.kv_heads: int = config.num_key_value_heads
+        self.head_dim: int = config.head_dim
+        self.eps: float = config.rms_norm_eps
         theta = config.rope_parameters["rope_theta"]
         self.cos, self.sin = rotary_tables(length, self.head_dim, theta, dtype)
         causal = torch.full((length, length), -1e9).triu(1).to(dtype)
@@ -91,7 +93,7 @@ class LeanQwen3:
             weight = torch.cat([p.weight for p in projections]).to(self.dtype)
             qkv = F.linear(self._norm(h, layer.input_layernorm.weight), weight)
             qkv = qkv.view(batch, length, -1, self.head_dim).transpose(1, 2)
-            q, k, v = qkv.split([self.heads, self.kv_heads, self.kv_heads], 1)
+            q, k, v = torch.split(qkv, [self.heads, self.kv_heads, self.kv_heads], 1)
             q = apply_rotary(self._norm(q, attention.q_norm.weight), self.cos, self.sin)
             k = apply_rotary(self._norm(k, attention.k_norm.weight), self.cos, self.sin)
             q = q.reshape(batch * self.kv_heads, groups * length, self.head_dim)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -104,12 +105,13 @@ class LeanDSpark:
         ids = torch.full_like(slots, config.mask_token_id)
         ids[..., 0] = tokens.gather(1, anchors)
         h = model.embed_tokens.weight.to(self.dtype)[ids].flatten(1, 2)
+        layer: Any
         for layer in model.layers:
             attention, mlp = layer.self_attn, layer.mlp
             k_weight, v_weight = attention.k_proj.weight, attention.v_proj.weight
             kv = self._linear(context, k_weight, v_weight)
             kv = kv.view(batch, length, -1, head_dim).transpose(1, 2)
-            context_k, context_v = kv.split(kv_heads, 1)
+            context_k, context_v = torch.split(kv, kv_heads, 1)
             context_k = self._norm(context_k, attention.k_norm.weight)
             context_k = apply_rotary(context_k, self.cos[:length], self.sin[:length])
             qkv = self._linear(
@@ -119,7 +121,7 @@ class LeanDSpark:
                 v_weight,
             )
             qkv = qkv.view(batch, count * block, -1, head_dim).transpose(1, 2)
-            q, k, v = qkv.split([config.num_attention_heads, kv_heads, kv_heads], 1)
+            q, k, v = torch.split(qkv, [config.num_attention_heads, kv_heads, kv_heads], 1)
             q = apply_rotary(self._norm(q, attention.q_norm.weight), cos, sin)
             k = apply_rotary(self._norm(k, attention.k_norm.weight), cos, sin)
             # [B, kv, G, A, block, D] for queries, [B, kv, 1, A, block, D] for block keys.
@@ -129,7 +131,7 @@ class LeanDSpark:
             far = (flat @ context_k.transpose(-1, -2)).view(*q.shape[:-1], length) + bias
             near = torch.einsum("bkgaid,bkajd->bkgaij", q, k[:, :, 0])
             weights = torch.cat((far, near), -1).softmax(-1)
-            far, near = weights.split([length, block], -1)
+            far, near = torch.split(weights, [length, block], -1)
             mixed = (far.reshape(*flat.shape[:-1], length) @ context_v).view_as(q)
             mixed = mixed + torch.einsum("bkgaij,bkajd->bkgaid", near, v[:, :, 0])
             mixed = mixed.permute(0, 3, 4, 1, 2, 5).reshape(batch, count * block, -1)
@@ -173,7 +175,7 @@ def make_model(cache: Path) -> tuple[DSparkDraftModel, Tensor]:
     for name, parameter in model.named_parameters():
         if name.startswith(("embed_tokens", "lm_head")):
             parameter.data.copy_(head)
-            parameter.requires_grad_(requires_grad=False)
+            parameter.requires_grad = False
         elif parameter.ndim == 2:
             torch.nn.init.normal_(parameter, std=0.02)
     return model, head
@@ -242,7 +244,7 @@ def main() -> None:
     """Parse the options and train."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cache", type=Path, default=Path("training/cache"))
-    parser.add_argument("--steps", type=int, default=3600)
+    parser.add_argument("--steps", type=int, default=2400)
     parser.add_argument("--save-every", type=int, default=200)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()

@@ -69,7 +69,7 @@ def optimizers(model: Qwen3ForCausalLM) -> list[torch.optim.Optimizer]:
 def held_out_loss(lean: LeanQwen3, rows: Tensor) -> float:
     """Mean next-token loss in nats over `rows`."""
     losses = []
-    for part in rows.split(BATCH):
+    for part in torch.split(rows, BATCH):
         logits = lean.logits(part[:, :-1])
         losses.append(
             F.cross_entropy(logits.flatten(0, 1), part[:, 1:].flatten(), reduction="none")
@@ -77,12 +77,14 @@ def held_out_loss(lean: LeanQwen3, rows: Tensor) -> float:
     return torch.cat(losses).mean().item()
 
 
-def load_target(cache: Path, name: str = "target_tuned.pt") -> Qwen3ForCausalLM:
+def load_target(cache: Path, name: str = "target.pt") -> Qwen3ForCausalLM:
     """The trained target in float32, its weights rounded to float16 as they are shipped."""
     tokenizer = Tokenizer.from_file(str(cache / "tokenizer.json"))
     model = Qwen3ForCausalLM(target_config(tokenizer.get_vocab_size()))
-    model.load_state_dict(torch.load(cache / name, weights_only=True)["model"])
-    return model.half().float().eval()
+    weights: dict[str, Tensor] = torch.load(cache / name, weights_only=True)["model"]
+    model.load_state_dict({key: weight.half().float() for key, weight in weights.items()})
+    model.train(mode=False)
+    return model
 
 
 def train(cache: Path, steps: int, save_every: int) -> None:

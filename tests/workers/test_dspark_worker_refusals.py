@@ -98,9 +98,9 @@ def test_a_list_is_no_tensor() -> None:
     rig = make_rig()
     metadata = rig.metadata(request_ids=(2,), num_contexts=1)
     with pytest.raises(TypeError, match=r"input_ids: list is not a tensor, expected \[4\]"):
-        rig.worker.forward(
+        rig.worker.forward(  # type: ignore[call-overload]  # what an untyped caller may pass
             metadata,
-            input_ids=[1, 2, 3, 4],  # type: ignore[arg-type]  # what an untyped caller may pass
+            input_ids=[1, 2, 3, 4],
             logits=torch.zeros(1, 256),
             captured=rig.captured(4),
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import attrs
 import torch
 from torch import Tensor
+from typing_extensions import deprecated
 
 from ._admission import SlotAdmission
 from ._checks import check_deployment, check_metadata, check_tensor
@@ -14,6 +15,8 @@ from ._step_layout import StepLayout, make_layout
 from ._windows import ContextWindows
 
 if TYPE_CHECKING:
+    from unittest.mock import NonCallableMock
+
     from specmeta import Deployment, DSparkSpecMetadata
 
     from ._dspark_model import DSparkDraftModel
@@ -108,6 +111,19 @@ class DSparkWorker:
         """Whether each slot has been seeded `[num_seq_slots + 1]`."""
         return self.windows.initialized
 
+    # In typeshed a mock derives from Any and passes for every class: an overload of its own, marked
+    # deprecated, makes it an error for mypy and pyright. At run time it is refused like any stub.
+    @overload
+    @deprecated("a mock is not metadata; build it with specmeta.testing.make_dspark_metadata()")
+    def forward(
+        self, metadata: NonCallableMock, *, input_ids: Tensor, logits: Tensor, captured: Tensor
+    ) -> DraftOutput: ...
+
+    @overload
+    def forward(
+        self, metadata: DSparkSpecMetadata, *, input_ids: Tensor, logits: Tensor, captured: Tensor
+    ) -> DraftOutput: ...
+
     @torch.inference_mode()
     def forward(
         self, metadata: DSparkSpecMetadata, *, input_ids: Tensor, logits: Tensor, captured: Tensor
@@ -142,6 +158,17 @@ class DSparkWorker:
             self._seed_contexts(layout, captured)
         drafts = self._advance_and_draft(layout, tokens, accepted, captured)
         return DraftOutput(tokens, accepted, drafts)
+
+    @overload
+    @deprecated("a mock is not metadata; build it with specmeta.testing.make_dspark_metadata()")
+    def seed(
+        self, metadata: NonCallableMock, *, next_tokens: Tensor, captured: Tensor
+    ) -> DraftOutput: ...
+
+    @overload
+    def seed(
+        self, metadata: DSparkSpecMetadata, *, next_tokens: Tensor, captured: Tensor
+    ) -> DraftOutput: ...
 
     @torch.inference_mode()
     def seed(

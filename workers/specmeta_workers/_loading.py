@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -115,7 +115,7 @@ def _from_module(target: nn.Module) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     for name, getter in ((_EMBEDDING, "get_input_embeddings"), (_HEAD, "get_output_embeddings")):
         method = getattr(target, getter, None)
-        layer = method() if callable(method) else None
+        layer: Any = method() if callable(method) else None
         if layer is None:
             raise CheckpointError(
                 f"target: {type(target).__name__} gives no {getter}(), needed for {name}; pass a "

@@ -16,7 +16,7 @@ from ._errors import CheckpointError
 from ._loading import load_draft_model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
@@ -127,16 +127,17 @@ def load_pair(
     model, tokenizer = _load_target(target_path, engine.dtype)
     if prompts is None:
         prompts = _BUNDLED / "prompts.jsonl"
-    if isinstance(prompts, str | Path):
-        prompts = _read_prompts(Path(prompts), tokenizer)
-    return Pair(model, draft_model, tokenizer, tuple(prompts), deployment)
+    read = _read_prompts(Path(prompts), tokenizer) if isinstance(prompts, str | Path) else prompts
+    return Pair(model, draft_model, tokenizer, tuple(read), deployment)
 
 
 def _load_target(path: Path, dtype: DType) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
-    from transformers import AutoModelForCausalLM, AutoTokenizer, logging  # seconds to import
+    import transformers.utils.logging as hf_logging  # seconds to import
+    from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    logging.disable_progress_bar()
-    # Any: the auto classes of transformers are untyped.
+    # Any: these parts of transformers are untyped.
+    quiet: Any = hf_logging.disable_progress_bar
+    quiet()
     auto_model: Any = AutoModelForCausalLM
     auto_tokenizer: Any = AutoTokenizer
     try:
@@ -153,7 +154,7 @@ def _load_target(path: Path, dtype: DType) -> tuple[PreTrainedModel, PreTrainedT
     return model.eval().requires_grad_(requires_grad=False), tokenizer
 
 
-def _read_prompts(path: Path, tokenizer: PreTrainedTokenizerFast) -> Iterable[Prompt]:
+def _read_prompts(path: Path, tokenizer: PreTrainedTokenizerFast) -> list[Prompt]:
     # Any: the tokenizer's encode is untyped.
     encode: Any = tokenizer.encode
     try:

@@ -30,6 +30,14 @@ class SlotHandle:
     """How many times the slot has been assigned, this time included."""
 
 
+def _check_num_slots(_: object, __: attrs.Attribute[int], value: int) -> None:
+    if type(value) is not int or value < 1:
+        raise ValueError(
+            f"num_slots: {value!r} is not a pool size; pass the engine's num_seq_slots (an int of "
+            "at least 1)"
+        )
+
+
 @attrs.define(eq=False)
 class SlotPool:
     """Injective map from live request ids to slots, first freed first reused.
@@ -39,21 +47,13 @@ class SlotPool:
     as it was.
     """
 
-    num_slots: int = attrs.field()
+    num_slots: int = attrs.field(validator=_check_num_slots)
     """Slots to hand out: the engine's `num_seq_slots`, never a batch size."""
     _free: deque[SeqSlot] = attrs.field(init=False)
     _handles: dict[RequestId, SlotHandle] = attrs.field(init=False, factory=dict)
     _owners: list[RequestId | None] = attrs.field(init=False)
     _generations: list[int] = attrs.field(init=False)
     _version: int = attrs.field(init=False, default=0)
-
-    @num_slots.validator
-    def _check_num_slots(self, _: object, value: object) -> None:
-        if type(value) is not int or value < 1:
-            raise ValueError(
-                f"num_slots: {value!r} is not a pool size; pass the engine's num_seq_slots (an int "
-                "of at least 1)"
-            )
 
     def __attrs_post_init__(self) -> None:
         self._free = deque(SeqSlot(slot) for slot in range(self.num_slots))
