@@ -1,6 +1,6 @@
 # `make test` and `make bench` need Python 3.11 or newer with pip, nothing else: the first run creates .venv.
 .DEFAULT_GOAL := help
-.PHONY: help venv test lint typecheck schemas-check unit bench benchmarks schemas format clean
+.PHONY: help venv test lint typecheck schemas-check unit bench benchmarks pair schemas format clean
 
 # The interpreter that .venv is made of: `make test PYTHON=python3.12` to choose another.
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
@@ -48,6 +48,10 @@ bench: $(STAMP) ## Measure accept length with the bundled pair.
 
 benchmarks: $(STAMP) ## Run the comparisons in benchmarks/.
 	@for script in benchmarks/[!_]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+pair: $(STAMP) ## Train the bundled pair again (about 90 minutes on two cores; resumable).
+	@for stage in corpus tokenizer train_target generate train_dspark export; do \
+		echo "== $$stage"; $(BIN)/python training/$$stage.py || exit 1; done
 
 schemas: $(STAMP) ## Regenerate schemas/ from the models.
 	$(BIN)/specmeta schema

@@ -244,7 +244,7 @@ def main() -> None:
     """Parse the options and train."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cache", type=Path, default=Path("training/cache"))
-    parser.add_argument("--steps", type=int, default=2400)
+    parser.add_argument("--steps", type=int, default=3200)
     parser.add_argument("--save-every", type=int, default=200)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()

@@ -1,11 +1,12 @@
 """`specmeta bench`: measurements that need `specmeta[workers]`."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
-import torch
+import attrs
 import typer
 from pydantic import ValidationError
 from rich.console import Console
@@ -54,8 +55,9 @@ def accept_length(
     prompts: Annotated[
         Path | None, typer.Option(help='JSON Lines of {"text": ...}; default: the bundled prompts.')
     ] = None,
-    threads: Annotated[
-        int | None, typer.Option(help="CPU threads; default: torch's choice.")
+    processes: Annotated[
+        int | None,
+        typer.Option(help="Processes of one thread that share the prompts; default: the cores."),
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the figures to a .png or .svg.")] = None,
@@ -77,13 +79,17 @@ def accept_length(
         )
         if plot is not None:
             benching.check_plot_path(plot)
-        if threads is not None:
-            _set_threads(threads)
+        wanted = options.processes_for(_cores()) if processes is None else processes
+        options = attrs.evolve(options, processes=wanted)
         pair = _pair(target, drafter, prompts, dtype)
         options.check(pair)
     except (ValueError, ImportError) as error:
         _fail(error)
-    report = _measure(pair, options)
+    try:
+        report = _measure(pair, options)
+    except KeyboardInterrupt:
+        typer.echo("specmeta bench accept-length: interrupted; nothing was measured", err=True)
+        sys.exit(130)
     if json_output:
         typer.echo(json.dumps(report.to_json(), indent=2))
     else:
@@ -158,10 +164,10 @@ def _fault(name: str | None) -> Any:
     return name
 
 
-def _set_threads(threads: int) -> None:
-    if threads < 1:
-        raise ValueError(f"--threads: {threads}; give at least 1")
-    torch.set_num_threads(threads)
+def _cores() -> int:
+    """Cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux alone has it
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
 def _fail(error: Exception) -> NoReturn:

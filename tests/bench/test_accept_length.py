@@ -55,6 +55,28 @@ def test_a_longer_draft_is_accepted_further(report: Report) -> None:
     assert list(shares) == sorted(shares, reverse=True)
 
 
+def test_processes_share_the_prompts_and_change_nothing(pair: Pair, report: Report) -> None:
+    seen: list[int] = []
+    options = AcceptLengthOptions(
+        draft_lens=(7,), batches=(1,), requests=16, new_tokens=48, processes=2
+    )
+    shared = measure_accept_length(pair, options, lambda _, tokens: seen.append(tokens))
+    alone = [row for row in report.rows if (row.draft_len, row.batch) == (7, 1)]
+    for mine, theirs in zip(shared.rows, alone, strict=True):
+        assert mine.outputs_equal == 16
+        assert mine.accept_length_mean == theirs.accept_length_mean
+        assert mine.acceptance_by_position == theirs.acceptance_by_position
+        assert mine.speedup_pairs == 2
+    assert sum(seen) <= 3 * 16 * 48
+
+
+def test_there_are_as_many_processes_as_cores_while_each_fills_its_batches() -> None:
+    assert AcceptLengthOptions().processes_for(2) == 2
+    assert AcceptLengthOptions().processes_for(64) == 2
+    assert AcceptLengthOptions(batches=(1,)).processes_for(64) == 32
+    assert AcceptLengthOptions(requests=8).processes_for(2) == 1
+
+
 def test_graph_buckets_change_nothing(pair: Pair, report: Report) -> None:
     padded = measure_accept_length(
         pair,

@@ -67,7 +67,7 @@ def test_another_pair_is_served_from_its_directories() -> None:
         (["--prompts", "nowhere.jsonl"], "nowhere.jsonl"),
         (["--plot", "figure.pdf"], "ends in neither .png nor .svg"),
         (["--plot", "no/such/folder/figure.png"], "does not exist"),
-        (["--threads", "0"], "--threads: 0"),
+        (["--processes", "0"], "processes: 0 is not an int of at least 1"),
     ],
 )
 def test_bad_input_is_one_message_and_exit_2(arguments: list[str], message: str) -> None:

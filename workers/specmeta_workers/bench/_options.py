@@ -70,7 +70,13 @@ class AcceptLengthOptions:
     new_tokens: int = attrs.field(default=96, validator=_count)
     graph_batch_sizes: tuple[int, ...] = ()
     """Graph buckets to which generation batches are padded, in shapes that run eagerly here."""
+    processes: int = attrs.field(default=1, validator=_count)
+    """Processes of one thread that share the prompts; 1 serves here, with torch's threads."""
     fault: Fault | None = attrs.field(default=None, validator=_fault)
+
+    def processes_for(self, cores: int) -> int:
+        """As many processes as cores, but so that each can fill its largest batch twice."""
+        return max(1, min(cores, self.requests // (2 * max(self.batches))))
 
     def check(self, pair: Pair) -> None:
         """Refuse what this pair cannot serve.

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import statistics
+import time
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from . import _statistics as figures
 from ._comparison import Difference, length_differences, output_differences
-from ._runner import Run, Setting, serve_all
+from ._processes import serve_all
+from ._runner import Run, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,6 +49,7 @@ class Row:
     outputs_equal: int
     """Requests whose output equals plain greedy decoding, token by token."""
     tokens_per_second: float
+    """Generated tokens over the serving time of a process, prefill included."""
     speedup: float
     """Median, over the interleaved parts, of the pace over that of plain decoding at that batch."""
     speedup_pairs: int
@@ -76,7 +79,9 @@ class Report:
     dtype: str
     new_tokens: int
     fault: str | None
+    processes: int
     seconds: float
+    """Wall time of the serving."""
     definition: str = DEFINITION
 
     def to_json(self) -> dict[str, Any]:
@@ -120,7 +125,9 @@ def measure_accept_length(
         ValueError: the pair cannot serve the options, see `AcceptLengthOptions.check`.
 
     """
+    began = time.perf_counter()
     runs = serve_all(pair, options, on_progress)
+    seconds = time.perf_counter() - began
     smallest = min(options.batches)
     plain = {batch: runs[Setting("aggregated", 0, batch)] for batch in options.batches}
     reference = plain[smallest].results
@@ -146,7 +153,8 @@ def measure_accept_length(
         dtype=pair.deployment.engine.dtype,
         new_tokens=options.new_tokens,
         fault=options.fault,
-        seconds=sum(run.seconds for run in runs.values()),
+        processes=options.processes,
+        seconds=seconds,
     )
 
 

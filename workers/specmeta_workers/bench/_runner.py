@@ -37,6 +37,11 @@ class Setting:
     draft_len: int
     batch: int
 
+    def __str__(self) -> str:
+        """As progress shows it."""
+        kind = f"{self.mode}, K={self.draft_len}" if self.draft_len else "plain decoding"
+        return f"batch {self.batch}, {kind}"
+
 
 @attrs.define(eq=False)
 class Run:
@@ -51,7 +56,7 @@ class Run:
 
     @property
     def tokens_per_second(self) -> float:
-        """Generated tokens over wall time, prefill included."""
+        """Generated tokens over the serving time of a process, prefill included."""
         return self.tokens / self.seconds
 
 
@@ -66,12 +71,13 @@ def settings(options: AcceptLengthOptions) -> list[list[Setting]]:
     ]
 
 
-def serve_all(
+def serve(
     pair: Pair,
     options: AcceptLengthOptions,
+    prompts: Sequence[int],
     on_progress: Callable[[str, int], None] | None = None,
 ) -> dict[Setting, Run]:
-    """Run every setting.
+    """Run every setting on these prompts, given by index.
 
     The prompts are cut into parts; each part is served by every setting of a batch size before the
     next part begins. So the figures of two settings come from the same minutes of a machine whose
@@ -79,10 +85,9 @@ def serve_all(
 
     `on_progress(label, tokens)` is called after each part of a setting.
     """
-    options.check(pair)
     requests = [
-        Request(RequestId(FIRST_REQUEST_ID + i), prompt.token_ids, options.new_tokens)
-        for i, prompt in enumerate(pair.prompts[: options.requests])
+        Request(RequestId(FIRST_REQUEST_ID + i), pair.prompts[i].token_ids, options.new_tokens)
+        for i in prompts
     ]
     runs: dict[Setting, Run] = {}
     for group in settings(options):
@@ -93,8 +98,7 @@ def serve_all(
                 for setting, run in batch_runs.items():
                     _serve_part(servers.server(setting), run, part)
                     if on_progress is not None:
-                        label = f"batch {setting.batch}, {setting.mode}, K={setting.draft_len}"
-                        on_progress(label, len(part) * options.new_tokens)
+                        on_progress(str(setting), len(part) * options.new_tokens)
         finally:
             servers.close()
         runs.update(batch_runs)

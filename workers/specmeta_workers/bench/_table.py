@@ -55,7 +55,8 @@ def _caption(report: Report) -> str:
         f"{report.definition}.\n"
         f"Plain greedy decoding: {plain} tokens/s; speed-up is the median of interleaved pairs.\n"
         f"Distinct 4-grams in the outputs: {report.distinct_4grams:.2f} of all. "
-        f"{report.dtype}, {report.new_tokens} tokens a request, {report.seconds:.0f} s of serving."
+        f"{report.dtype}, {report.new_tokens} tokens a request, {report.processes} processes, "
+        f"{report.seconds:.0f} s."
     )
 
 

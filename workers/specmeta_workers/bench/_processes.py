@@ -1,0 +1,106 @@
+"""Shares the prompts of a run among processes, one thread each.
+
+The models of a bench on a CPU are too small for two threads to help one forward, so a second core
+is better spent on other prompts. Every process serves its share in every setting, so each figure is
+still that of one server on one core.
+"""
+
+from __future__ import annotations
+
+import queue
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.multiprocessing
+
+from ._runner import Run, Setting, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .._pairs import Pair
+    from ._options import AcceptLengthOptions
+
+_POLL_SECONDS = 0.2
+
+
+def serve_all(
+    pair: Pair,
+    options: AcceptLengthOptions,
+    on_progress: Callable[[str, int], None] | None = None,
+) -> dict[Setting, Run]:
+    """Run every setting on all prompts, in `options.processes` processes.
+
+    Raises:
+        ValueError: the pair cannot serve the options, see `AcceptLengthOptions.check`.
+
+    """
+    options.check(pair)
+    prompts = range(options.requests)
+    if options.processes == 1:
+        return serve(pair, options, prompts, on_progress)
+    shares = [prompts[i :: options.processes] for i in range(options.processes)]
+    context: Any = torch.multiprocessing.get_context("spawn")
+    reports: Any = context.Queue()
+    with ProcessPoolExecutor(
+        options.processes, context, initializer=_start, initargs=(reports,)
+    ) as pool:
+        tasks = [pool.submit(_serve_share, pair, options, share) for share in shares]
+        try:
+            pending = set(tasks)
+            while pending:
+                pending = wait(pending, _POLL_SECONDS, FIRST_EXCEPTION).not_done
+                if any(task.done() and task.exception() for task in tasks):
+                    break
+                _forward(reports, on_progress)
+            return merge([task.result() for task in tasks])
+        except BaseException:
+            # The others would serve to the end for nothing.
+            for process in list(pool._processes.values()):  # noqa: SLF001 - no public way
+                process.terminate()
+            raise
+
+
+def merge(shares: Sequence[dict[Setting, Run]]) -> dict[Setting, Run]:
+    """The runs of all processes as one, results in the order of the prompts."""
+    merged: dict[Setting, Run] = {}
+    for setting in shares[0]:
+        runs = [share[setting] for share in shares]
+        results = [result for run in runs for result in run.results]
+        merged[setting] = Run(
+            setting,
+            sorted(results, key=lambda result: result.request_id),
+            [pace for run in runs for pace in run.paces],
+            sum(run.tokens for run in runs),
+            sum(run.seconds for run in runs),
+        )
+    return merged
+
+
+def _forward(reports: Any, on_progress: Callable[[str, int], None] | None) -> None:
+    while True:
+        try:
+            label, tokens = reports.get_nowait()
+        except queue.Empty:
+            return
+        if on_progress is not None:
+            on_progress(label, tokens)
+
+
+_reports: Any = None
+
+
+def _start(reports: Any) -> None:
+    global _reports  # noqa: PLW0603 - how a pool's process keeps what its initializer was given
+    _reports = reports
+    torch.set_num_threads(1)
+
+
+def _serve_share(
+    pair: Pair, options: AcceptLengthOptions, prompts: Sequence[int]
+) -> dict[Setting, Run]:
+    def report(label: str, tokens: int) -> None:
+        _reports.put((label, tokens))
+
+    return serve(pair, options, prompts, report)
