@@ -57,7 +57,7 @@ SOURCES = (
         requirement="celery==5.5.3",
         archive="celery-5.5.3.tar.gz",
         sha256="6c972ae7968c2b5281227f01c3a3f984037d21c5129d07bf3550cc2afc6b10a5",
-        licence="BSD-3-Clause",
+        licence="CC-BY-SA-4.0",
         pattern=r"^[^/]+/docs/(?!history/).*\.rst$",
     ),
     Source(
