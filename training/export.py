@@ -124,6 +124,8 @@ def held_out_prompts(cache: Path) -> list[dict[str, str]]:
             cut = text[: max(text.rfind(" ", 0, end), text.rfind("\n", 0, end))]
             if len(tokenizer.encode(cut).ids) < wanted // 2:
                 continue  # a paragraph that is too short to cut between words
+            if any(prompt["text"] == cut for prompt in prompts):
+                continue
             prompts.append({"text": cut, "document": name})
     return prompts
 

@@ -13,7 +13,7 @@ from specmeta_workers.bench import (
     measure_accept_length,
 )
 
-OPTIONS = AcceptLengthOptions(draft_lens=(1, 7), batches=(1, 8), requests=16, new_tokens=48)
+OPTIONS = AcceptLengthOptions(draft_lens=(1, 7), batches=(1, 8), requests=16, new_tokens=32)
 
 
 @pytest.fixture(scope="module")
@@ -58,16 +58,20 @@ def test_a_longer_draft_is_accepted_further(report: Report) -> None:
 def test_processes_share_the_prompts_and_change_nothing(pair: Pair, report: Report) -> None:
     seen: list[int] = []
     options = AcceptLengthOptions(
-        draft_lens=(7,), batches=(1,), requests=16, new_tokens=48, processes=2
+        draft_lens=(7,),
+        batches=(1,),
+        modes=("aggregated",),
+        requests=16,
+        new_tokens=32,
+        processes=2,
     )
     shared = measure_accept_length(pair, options, lambda _, tokens: seen.append(tokens))
-    alone = [row for row in report.rows if (row.draft_len, row.batch) == (7, 1)]
-    for mine, theirs in zip(shared.rows, alone, strict=True):
-        assert mine.outputs_equal == 16
-        assert mine.accept_length_mean == theirs.accept_length_mean
-        assert mine.acceptance_by_position == theirs.acceptance_by_position
-        assert mine.speedup_pairs == 2
-    assert sum(seen) <= 3 * 16 * 48
+    (row,) = shared.rows
+    alone = next(r for r in report.rows if (r.draft_len, r.batch) == (7, 1))
+    assert (row.outputs_equal, row.speedup_pairs) == (16, 2)
+    assert row.accept_length_mean == pytest.approx(alone.accept_length_mean, rel=1e-12)
+    assert row.acceptance_by_position == alone.acceptance_by_position
+    assert 0 < sum(seen) <= 2 * 16 * 32
 
 
 def test_there_are_as_many_processes_as_cores_while_each_fills_its_batches() -> None:
@@ -85,7 +89,7 @@ def test_graph_buckets_change_nothing(pair: Pair, report: Report) -> None:
             batches=(8,),
             modes=("aggregated",),
             requests=16,
-            new_tokens=48,
+            new_tokens=32,
             graph_batch_sizes=(3, 8),
         ),
     )
@@ -100,7 +104,7 @@ def test_the_default_slot_fault_collapses_with_the_batch_and_keeps_the_output(pa
         batches=(1, 16),
         modes=("aggregated",),
         requests=16,
-        new_tokens=48,
+        new_tokens=32,
         fault="default-slot",
     )
     faulty = measure_accept_length(pair, options)

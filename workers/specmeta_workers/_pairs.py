@@ -151,6 +151,12 @@ def _load_target(path: Path, dtype: DType) -> tuple[PreTrainedModel, PreTrainedT
             f"{path}: transformers cannot load this target: {reason}; give a directory with "
             "config.json, model.safetensors and the tokenizer's files"
         ) from error
+    # transformers makes an empty tokenizer where the files are missing.
+    if not 0 < len(tokenizer) <= model.config.vocab_size:
+        raise CheckpointError(
+            f"{path}: the tokenizer has {len(tokenizer)} tokens, the target {model.config.vocab_size} "
+            "embeddings; put the target's own tokenizer.json into the directory"
+        )
     return model.eval().requires_grad_(requires_grad=False), tokenizer
 
 
