@@ -151,11 +151,11 @@ def _load_target(path: Path, dtype: DType) -> tuple[PreTrainedModel, PreTrainedT
             f"{path}: transformers cannot load this target: {reason}; give a directory with "
             "config.json, model.safetensors and the tokenizer's files"
         ) from error
-    # transformers makes an empty tokenizer where the files are missing.
-    if not 0 < len(tokenizer) <= model.config.vocab_size:
+    # Where the files are missing, transformers makes a tokenizer of its special tokens alone.
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
         raise CheckpointError(
-            f"{path}: the tokenizer has {len(tokenizer)} tokens, the target {model.config.vocab_size} "
-            "embeddings; put the target's own tokenizer.json into the directory"
+            f"{path}: the tokenizer is missing; put the target's own tokenizer.json beside its "
+            "config.json"
         )
     return model.eval().requires_grad_(requires_grad=False), tokenizer
 
