@@ -131,6 +131,17 @@ def test_the_norm_for_inference_equals_the_norm_for_training(dtype: torch.dtype)
     torch.testing.assert_close(inference, norm(x).detach(), rtol=1e-6, atol=1e-7)
 
 
+def test_the_norms_epsilon_survives_casts_and_assigned_weights_in_full_precision() -> None:
+    cast = RMSNorm(24, 1e-6).half().double()
+    assigned = RMSNorm(24, 1e-6)
+    assigned.load_state_dict(cast.state_dict(), assign=True)
+    x = 1e-3 * torch.randn(7, 24, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    expected = x / (x.pow(2).mean(-1, keepdim=True) + 1e-6).sqrt()
+    with torch.no_grad():
+        for norm in (cast, assigned):
+            torch.testing.assert_close(norm(x), expected, rtol=1e-14, atol=0)
+
+
 @pytest.mark.parametrize("head", ["vanilla", "gated", "rnn"])
 def test_training_reaches_every_parameter_through_the_general_form(head: str) -> None:
     model = make_model(drafter(markov_head_type=head), "float32").requires_grad_(True)

@@ -28,8 +28,17 @@ class RMSNorm(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
         self.eps = eps
-        # Not on the default device: a loader builds the model on the meta device.
-        self.register_buffer("epsilon", torch.tensor(eps, device="cpu"), persistent=False)
+        # Not on the default device: a loader builds the model on the meta device. In float64,
+        # because the weights that the loader assigns may be, and no cast tells this module so.
+        exact = torch.tensor(eps, dtype=torch.float64, device="cpu")
+        self.register_buffer("epsilon", exact, persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> RMSNorm:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        # A cast would keep the digits of the narrowest type on the way.
+        device = self.epsilon.device
+        self.epsilon = torch.tensor(self.eps, dtype=self.weight.dtype, device=device)
+        return self
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise `x [..., width]`."""
