@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import attrs
 import pytest
 import torch
 from torch import Tensor
@@ -34,7 +35,7 @@ from tests.workers.serving_cases import (
     request_id_of,
     small_deployment,
 )
-from tests.workers.tiny_targets import full_forward, tiny_qwen3
+from tests.workers.tiny_targets import VOCAB, full_forward, tiny_qwen3
 
 REFERENCE = [tuple(continuation(i)[:NEW_TOKENS]) for i in range(len(PROMPT_LENGTHS))]
 
@@ -215,6 +216,8 @@ def test_other_bytes_are_refused(message: bytes) -> None:
     [
         ({"keys": torch.zeros(3, 2, 29, 16)}, "keys of shape .* for a prompt of 30 tokens"),
         ({"values": torch.zeros(3, 2, 29, 16)}, "values of shape"),
+        ({"values": torch.zeros(3, 2, 30, 16)}, r"values of .* torch\.float32 .* in one precision"),
+        ({"first_position": "18"}, "first_position 18 is not in the prompt"),
         ({"first_position": 30}, "first_position 30 is not in the prompt"),
         ({"first_position": 0}, "expected 30 rows; hand over every position from"),
     ],
@@ -227,6 +230,30 @@ def test_parts_that_do_not_fit_each_other_are_refused(change: dict[str, Any], me
     }
     with pytest.raises(ValueError, match=message):
         Handover(**{**fields, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"first_token": VOCAB}, f"request 1185: first_token {VOCAB} is not an int from 0 to"),
+        ({"first_token": -1}, "first_token -1 is not an int"),
+        ({"first_token": "3"}, "first_token '3' is not an int"),
+        ({"first_position": 19}, "first_position 19 is above 18, where the window of 12 begins"),
+    ],
+)
+def test_a_handover_that_could_not_be_decoded_well_is_refused_and_stops_nothing(
+    change: dict[str, Any], message: str
+) -> None:
+    deployment = small_deployment()
+    server = GenerationServer(deployment, make_target(deployment), PlannedWorker(deployment))
+    handover = handover_of(5)
+    if "first_position" in change:
+        change = {**change, "captured": handover.captured[1:]}
+    with pytest.raises(ValueError, match=message):
+        server.receive(attrs.evolve(handover, **change))
+    assert (server.stopped, server.unfinished) == (False, ())
+    server.receive(handover)
+    assert [r.request_id for r in server.unfinished] == [1185]
 
 
 def test_a_request_whose_first_token_is_its_last_is_not_handed_over() -> None:
@@ -310,4 +337,10 @@ def test_a_failed_prefill_names_the_running_and_the_waiting() -> None:
 def test_a_message_of_another_release_is_refused() -> None:
     message = handover_of(5).to_bytes().replace(b"handover.v1", b"handover.v9")
     with pytest.raises(ValueError, match=r"format 'specmeta\.handover\.v9' .* same release"):
+        Handover.from_bytes(message)
+
+
+def test_a_message_that_lacks_a_number_is_refused() -> None:
+    message = handover_of(5).to_bytes().replace(b"first_token", b"first_tokem")
+    with pytest.raises(ValueError, match=r"with .*'first_tokem'.*, expected .*'first_token'"):
         Handover.from_bytes(message)

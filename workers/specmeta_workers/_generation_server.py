@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ._handover import Handover
     from ._requests import Request, RequestState
-    from ._step_engine import StepWorker
+    from ._step_worker import StepWorker
     from ._target import TargetRunner
 
 
@@ -62,18 +62,7 @@ class GenerationServer(Server):
 
         """
         self.check(handover.request)
-        target, store = self._engine.target, self._store
-        kv = (store.num_layers, store.num_kv_heads, store.head_dim, store.keys.dtype)
-        keys = handover.keys
-        found = (keys.shape[0], keys.shape[1], keys.shape[3], keys.dtype)
-        states = (len(target.target_layer_ids) * target.hidden_size, target.dtype)
-        given = (handover.captured.shape[1], handover.captured.dtype)
-        for name, (has, needs) in {"keys": (found, kv), "captured": (given, states)}.items():
-            if has != needs:
-                raise ValueError(
-                    f"handover of request {handover.request.request_id}: its {name} are {has}, "
-                    f"this server needs {needs}; run the same target and drafter on both servers"
-                )
+        self._check_parts(handover)
         self._waiting.append(handover)
 
     def step(self) -> list[RequestResult]:
@@ -116,6 +105,35 @@ class GenerationServer(Server):
         """Let the worker release finished requests now rather than with the next step."""
         with self._guard():
             self._engine.flush()
+
+    def _check_parts(self, handover: Handover) -> None:
+        name = f"handover of request {handover.request.request_id}"
+        target, store = self._engine.target, self._store
+        kv = (store.num_layers, store.num_kv_heads, store.head_dim, store.keys.dtype)
+        keys = handover.keys
+        found = (keys.shape[0], keys.shape[1], keys.shape[3], keys.dtype)
+        states = (len(target.target_layer_ids) * target.hidden_size, target.dtype)
+        given = (handover.captured.shape[1], handover.captured.dtype)
+        for part, (has, needs) in {"keys": (found, kv), "captured": (given, states)}.items():
+            if has != needs:
+                raise ValueError(
+                    f"{name}: its {part} are {has}, this server needs {needs}; run the same target "
+                    "and drafter on both servers"
+                )
+        token = handover.first_token
+        if type(token) is not int or not 0 <= token < target.vocab_size:
+            raise ValueError(
+                f"{name}: first_token {token!r} is not an int from 0 to {target.vocab_size - 1}; "
+                "hand over the token that the prefill produced"
+            )
+        # Fewer states would not be wrong, only drafted from badly: nothing later would notice.
+        window = self.deployment.window_size
+        first = max(0, len(handover.request.prompt_token_ids) - window)
+        if handover.first_position > first:
+            raise ValueError(
+                f"{name}: first_position {handover.first_position} is above {first}, where the "
+                f"window of {window} begins; run the same window_size on both servers"
+            )
 
     def _seed(self, admitted: list[tuple[RequestState, Handover]]) -> None:
         """Seed the worker, in as many batches as `max_num_tokens` asks for."""

@@ -17,6 +17,7 @@ from ._requests import Request
 
 _FORMAT = "specmeta.handover.v1"
 _TENSORS = {"prompt_token_ids", "stop_token_ids", "keys", "values", "captured"}
+_NUMBERS = {"request_id", "max_new_tokens", "first_token", "first_position"}
 
 
 @attrs.frozen(eq=False)
@@ -49,12 +50,13 @@ class Handover:
                 f"{name}: keys of shape {tuple(self.keys.shape)} for a prompt of {prompt} tokens; "
                 "hand over the keys of the whole prompt"
             )
-        if self.values.shape != self.keys.shape:
+        if self.values.shape != self.keys.shape or self.values.dtype != self.keys.dtype:
             raise ValueError(
-                f"{name}: values of shape {tuple(self.values.shape)} beside keys of "
-                f"{tuple(self.keys.shape)}; hand over both of the whole prompt"
+                f"{name}: values of shape {tuple(self.values.shape)} {self.values.dtype} beside "
+                f"keys of {tuple(self.keys.shape)} {self.keys.dtype}; hand over both of the whole "
+                "prompt, in one precision"
             )
-        if not 0 <= self.first_position < prompt:
+        if type(self.first_position) is not int or not 0 <= self.first_position < prompt:
             raise ValueError(
                 f"{name}: first_position {self.first_position} is not in the prompt of {prompt} "
                 "tokens; give the absolute position of the first captured state"
@@ -109,10 +111,11 @@ class Handover:
             raise ValueError(
                 "message: not a specmeta hand-over; pass the bytes of Handover.to_bytes unchanged"
             ) from error
-        if metadata.get("format") != _FORMAT or set(tensors) != _TENSORS:
+        found, expected = {*tensors, *numbers}, _TENSORS | _NUMBERS
+        if metadata.get("format") != _FORMAT or found != expected:
             raise ValueError(
-                f"message: format {metadata.get('format')!r} with {sorted(tensors)}, expected "
-                f"{_FORMAT!r} with {sorted(_TENSORS)}; run the same release on both servers"
+                f"message: format {metadata.get('format')!r} with {sorted(found)}, expected "
+                f"{_FORMAT!r} with {sorted(expected)}; run the same release on both servers"
             )
         return cls(
             request=Request(
