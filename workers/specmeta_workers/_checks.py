@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from specmeta import Deployment, DSparkDrafterConfig, DSparkSpecMetadata
 
-if TYPE_CHECKING:
-    from ._dspark_model import DSparkDraftModel
+from ._dspark_model import DSparkDraftModel
+
+
+def check_is_deployment(deployment: object) -> None:
+    """Take a `Deployment` and nothing else: what looks like one has not been checked.
+
+    Raises:
+        TypeError: any other type, exactly.
+
+    """
+    if type(deployment) is not Deployment:
+        raise TypeError(
+            f"deployment: {type(deployment).__name__} is not a specmeta.Deployment; compose one, "
+            "in tests with specmeta.testing.make_deployment"
+        )
 
 
 def check_deployment(deployment: Deployment, draft_model: DSparkDraftModel) -> DSparkDrafterConfig:
     """The drafter of a deployment that a `DSparkWorker` can serve with this model.
 
     Raises:
-        TypeError: not a `Deployment`.
-        ValueError: another method, rejection sampling, or another model's configuration or type.
+        TypeError: not a `Deployment`, or not a `DSparkDraftModel`.
+        ValueError: another method, rejection sampling, an acceptance gate, or another model's
+            configuration or type.
 
     """
-    if type(deployment) is not Deployment:
-        raise TypeError(f"deployment: {type(deployment).__name__} is not a specmeta.Deployment")
+    check_is_deployment(deployment)
+    if not isinstance(draft_model, DSparkDraftModel):
+        raise TypeError(
+            f"draft_model: {type(draft_model).__name__} is not a DSparkDraftModel; load one with "
+            "load_draft_model"
+        )
     drafter = deployment.drafter
     if not isinstance(drafter, DSparkDrafterConfig):
         raise ValueError(  # noqa: TRY004 - a valid Deployment, with a value that is not served here
@@ -33,6 +49,11 @@ def check_deployment(deployment: Deployment, draft_model: DSparkDraftModel) -> D
         raise ValueError(
             "decoding.use_rejection_sampling: True, but DSparkWorker accepts greedily; set it to "
             "False"
+        )
+    if (window := deployment.decoding.acceptance_rate_window_size) is not None:
+        raise ValueError(
+            f"decoding.acceptance_rate_window_size: {window}, but no acceptance gate is "
+            "implemented here; leave it and its threshold None"
         )
     if draft_model.config != drafter:
         raise ValueError(

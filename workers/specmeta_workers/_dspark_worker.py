@@ -44,7 +44,7 @@ class DSparkWorker:
     Every buffer is indexed by sequence slot and allocated here from `engine.num_seq_slots`; a graph
     bucket narrows the batch only. A request gets its slot with its first context row and keeps it,
     in or out of the batch, until its id is in `finished_request_ids`. Padding rows use the scratch
-    slot, which every step resets. A refused step changes nothing.
+    slot, which their own step resets. A refused step changes nothing.
 
     Args:
         deployment: a DSpark deployment with greedy acceptance.
@@ -52,8 +52,8 @@ class DSparkWorker:
         device: where the buffers live and the step runs.
 
     Raises:
-        ValueError: the deployment is for another method, asks for rejection sampling, or does not
-            describe this draft model.
+        ValueError: the deployment is for another method, asks for rejection sampling or an
+            acceptance gate, or does not describe this draft model.
 
     """
 
