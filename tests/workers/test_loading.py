@@ -147,6 +147,7 @@ _BAD_CONFIGS: list[tuple[dict[str, Any], str]] = [
     ({"layer_types": ["full_attention", "sliding_attention"]}, "all layers must be"),
     ({"layer_types": ["full_attention"]}, "expected one type for each of the 2 layers"),
     ({"layer_types": ["sliding_attention"] * 2}, "sliding_window is null; add the value"),
+    ({"layer_types": ..., "use_sliding_window": True}, "sliding_window is null; add the value"),
 ]
 
 

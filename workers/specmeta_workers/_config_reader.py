@@ -188,7 +188,7 @@ def _window(file: Path, raw: Mapping[str, object]) -> object:
     """The window of the drafter's layers; None where every layer attends to the whole context."""
     types = raw.get("layer_types")
     if types is None:
-        return raw.get("sliding_window") if raw.get("use_sliding_window") else None
+        return _required(file, raw, "sliding_window") if raw.get("use_sliding_window") else None
     count = raw.get("num_hidden_layers")
     if not isinstance(types, list) or len(types) != count:
         raise CheckpointError(
