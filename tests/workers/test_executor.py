@@ -187,17 +187,13 @@ def test_generation_batches_are_padded_to_the_next_bucket() -> None:
             assert metadata.num_seq_slots == deployment.engine.num_seq_slots
 
 
-def test_a_bucket_beyond_the_token_budget_is_left_alone() -> None:
-    deployment = small_deployment(
-        max_num_requests=4, max_num_tokens=32, cuda_graph_batch_sizes=(4,)
-    )
+def test_rows_beyond_the_largest_bucket_run_unpadded() -> None:
+    deployment = small_deployment(max_num_requests=3, cuda_graph_batch_sizes=(2,))
     worker = PlannedWorker(deployment)
-    Executor(deployment, make_target(deployment), worker).run(make_requests(3))
-    assert any(m.is_cuda_graph for m in worker.seen)
-    tight = small_deployment(max_num_requests=3, max_num_tokens=24, cuda_graph_batch_sizes=(3,))
-    worker = PlannedWorker(tight)
-    results = Executor(tight, make_target(tight), worker).run(make_requests(3))
+    results = Executor(deployment, make_target(deployment), worker).run(make_requests(3))
     assert [r.token_ids for r in results] == REFERENCE[:3]
+    decode = [m for m in worker.seen[:-1] if not m.num_contexts]
+    assert {(len(m.request_ids), m.is_cuda_graph) for m in decode} >= {(3, False), (2, True)}
 
 
 def test_a_finished_run_leaves_every_slot_free_and_the_executor_usable() -> None:

@@ -211,9 +211,8 @@ class StepEngine:
             )
 
     def _bucket(self, rows: int) -> int | None:
-        """The smallest graph bucket that holds the rows and fits the token budget."""
-        limit = self.deployment.engine.max_num_tokens // self.padding_width
-        return next((size for size in self._buckets if rows <= size <= limit), None)
+        """The smallest graph bucket that holds the rows; a deployment's token budget holds it."""
+        return next((size for size in self._buckets if rows <= size), None)
 
     def _commit(
         self,
