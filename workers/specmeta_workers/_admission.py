@@ -56,9 +56,9 @@ class SlotAdmission:
         self._check_continuations(metadata)
         # An id that owns no slot has nothing to release: it finished before its first step here.
         released = [i for i in metadata.finished_request_ids if i in pool]
-        fresh = [i for i in contexts if not self._is_seeded(i)]
+        fresh = {i for i in contexts if not self._is_seeded(i)}
         stale_slots = [pool.lookup(i).slot for i in released]
-        pool.exchange(released, [i for i in fresh if i not in pool])
+        pool.exchange(released, [i for i in contexts if i not in pool])
         for request_id in released:
             self._seeded.pop(request_id, None)
         restarted = [
@@ -88,11 +88,16 @@ class SlotAdmission:
                 )
 
     def _check_continuations(self, metadata: DSparkSpecMetadata) -> None:
-        for index, first in enumerate(metadata.context_positions):
-            request_id = metadata.request_ids[index]
-            if first == 0 or not self._is_seeded(request_id):
-                continue
-            end = int(self.windows.context_lens[self.pool.lookup(request_id).slot])
+        continued = [
+            (index, metadata.request_ids[index], first)
+            for index, first in enumerate(metadata.context_positions)
+            if first > 0 and self._is_seeded(metadata.request_ids[index])
+        ]
+        if not continued:
+            return
+        ends = self.windows.context_lens.tolist()  # one device sync, however many chunks
+        for index, request_id, first in continued:
+            end = ends[self.pool.lookup(request_id).slot]
             if first != end:
                 raise ContextGapError(
                     f"context_positions[{index}]: the chunk of request {request_id} starts at "

@@ -9,7 +9,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from specmeta import Deployment, RequestId
+    from specmeta import Deployment, RequestId, SeqSlot
 
 FinishReason = Literal["length", "stop", "cancelled"]
 """Why a request ended: its `max_new_tokens`, one of its stop tokens, or `cancel`."""
@@ -97,7 +97,7 @@ class RequestState:
     """A live request inside an executor."""
 
     request: Request
-    slot: int
+    slot: SeqSlot
     """Row of the target's KV store."""
     tokens: list[int] = attrs.Factory(list)
     """Generated so far, uncut: the last is the anchor of the next decode iteration."""
