@@ -177,9 +177,9 @@ def test_a_deployment_that_the_worker_cannot_serve_is_refused() -> None:
         DSparkWorker(make_deployment("DFlash"), model)
     with pytest.raises(ValueError, match=r"use_rejection_sampling: True.* set it to False"):
         DSparkWorker(make_deployment(use_rejection_sampling=True), model)
-    gate = {"acceptance_rate_window_size": 50, "acceptance_rate_threshold": 0.5}
-    with pytest.raises(ValueError, match="acceptance_rate_window_size: 50, but no"):
-        DSparkWorker(make_deployment(**gate), model)
+    gated = make_deployment(acceptance_rate_window_size=50, acceptance_rate_threshold=0.5)
+    with pytest.raises(ValueError, match="acceptance_rate_window_size: 50, but no acceptance gate"):
+        DSparkWorker(gated, model)
     with pytest.raises(ValueError, match=r"draft_model: .* is not deployment.drafter; compose"):
         DSparkWorker(make_deployment(rope_theta=5000.0), model)
     with pytest.raises(ValueError, match=r"torch.float32, engine.dtype is bfloat16; load it with"):
