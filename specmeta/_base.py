@@ -12,14 +12,14 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails
 
-from ._errors import explained, line_error, validation_error
+from ._errors import explained, line_error, show, validation_error
 
 _CONFIG = {"frozen": True, "strict": True, "extra": "forbid", "validate_default": True}
 
 
 def _rebuild(model: "type[SpecModel]", fields: dict[str, Any]) -> "SpecModel":
     """Unpickle: the stored fields are validated as if they had just been given."""
-    return model(**fields)
+    return model.model_validate(fields)
 
 
 def _with_tuples(data: Any) -> Any:
@@ -48,11 +48,12 @@ class SpecModel(
     floats, strings, tuples and other such models. Leaf models cannot be subclassed, and no subclass
     can loosen the configuration.
 
-    What Python cannot stop: ``object.__setattr__(model, ...)``, writing to ``model.__dict__``, and
-    an empty ``Model.__new__(Model)`` reach past every class. They are sabotage rather than a
+    What Python cannot stop: ``object.__setattr__(model, ...)``, writing to ``model.__dict__``, an
+    empty ``Model.__new__(Model)``, ``BaseModel``'s methods called unbound, and a class patched or
+    mixed in to take these hooks out reach past every class. They are sabotage rather than a
     mistake, and nothing here tries to detect them. ``TypeAdapter(Model).validate_python(data,
-    strict=False)`` converts types by explicit request; every rule on the converted values still
-    runs.
+    strict=False)`` converts types, and ``extra=`` there ignores unknown names, by explicit request;
+    every rule on the resulting values still runs.
     """
 
     how_to_build: ClassVar[str] = "pass it by keyword"
@@ -79,6 +80,13 @@ class SpecModel(
             type(data) is cls
         ):  # valid since it was built, and immutable: a nested model costs its parent nothing
             return data
+        if not isinstance(data, dict):
+            # pydantic would return a mock whose __class__ claims to be this model as it is
+            fact = f"{show(data)} is not a dictionary or instance of {cls.__name__}"
+            line = line_error(
+                "model_type", cls.__name__, fact, "pass an object of fields", value=data, loc=()
+            )
+            raise validation_error(cls.__name__, [line])
         if info.mode == "json":
             data = _with_tuples(data)
         try:
@@ -87,6 +95,7 @@ class SpecModel(
             raise explained(cls, error) from None
         problems = model.broken_rules()
         if problems:
+            vars(model).clear()  # pydantic has filled an __init__'s self already
             raise validation_error(cls.__name__, problems)
         return model
 
@@ -110,9 +119,7 @@ class SpecModel(
     if not TYPE_CHECKING:
 
         def __init__(self, /, **fields: Any) -> None:
-            if self.__dict__:
-                raise self._frozen("__init__", None)
-            self.__pydantic_validator__.validate_python(fields, self_instance=self)
+            self._fill(fields)
 
         # pydantic's mark for an __init__ that only validates: without it, model_validate would go
         # through __init__.
@@ -126,7 +133,12 @@ class SpecModel(
 
         def __setstate__(self, state: Any) -> None:
             """Validate the state of an older pickle; a built object refuses it."""
-            self.__init__(**(state.get("__dict__") or {}))
+            self._fill(state.get("__dict__") if isinstance(state, dict) else state)
+
+        def _fill(self, fields: Any) -> None:
+            if self.__dict__:
+                raise self._frozen("__init__", None)
+            self.__pydantic_validator__.validate_python(fields, self_instance=self)
 
         def copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
             return self.model_copy(update=update, deep=deep)
@@ -184,7 +196,7 @@ class SpecModel(
         fields = {**self.__dict__, **update}
         return cast("Self", self.__pydantic_validator__.validate_python(fields))
 
-    def __replace__(self, **changes: Any) -> Self:
+    def __replace__(self, /, **changes: Any) -> Self:
         return self.model_copy(update=changes)
 
     def __copy__(self) -> Self:

@@ -1,6 +1,7 @@
 """Taking rows out of a batch and putting batches together: every per-row field, in one place."""
 
 from collections.abc import Sequence
+from reprlib import repr as short
 from typing import TYPE_CHECKING, Any
 
 from . import _rules as rules
@@ -15,9 +16,11 @@ _COUNTS = ("num_contexts", "num_padding", "finished_request_ids")
 _BATCH = (*_PER_ROW, *_PER_CONTEXT, *_COUNTS)
 
 
-def fill(metadata: "_SpecMetadata", num_rows: int) -> int:
-    """Padding that fills a graph bucket; 0 where the rows exceed it, which validation reports."""
-    return max(0, metadata.max_num_requests - num_rows)
+def fill(metadata: "_SpecMetadata", rows: Any) -> int:
+    """Padding that fills a graph bucket; 0 where the rows exceed it or are no tuple, which
+    validation reports.
+    """
+    return max(0, metadata.max_num_requests - len(rows)) if isinstance(rows, tuple) else 0
 
 
 def selected(metadata: "_SpecMetadata", rows: Sequence[int]) -> dict[str, Any]:
@@ -31,11 +34,16 @@ def selected(metadata: "_SpecMetadata", rows: Sequence[int]) -> dict[str, Any]:
             values = getattr(metadata, name)
             update[name] = tuple(values[row] for row in kept)
     if metadata.is_cuda_graph:
-        update["num_padding"] = fill(metadata, len(ordered))
+        update["num_padding"] = fill(metadata, update["request_ids"])
     return update
 
 
-def _check_selection(metadata: "_SpecMetadata", rows: Sequence[int]) -> None:
+def _check_selection(metadata: "_SpecMetadata", rows: Any) -> None:
+    if not isinstance(rows, Sequence) or isinstance(rows, str | bytes | bytearray):
+        # an iterator is empty at its second reading, and a set has no order
+        fact = f"{show(rows)} is not a sequence of ints"
+        line = rules.ROW_SELECTION_INVALID.broken("rows", fact, value=rows)
+        raise validation_error(type(metadata).__name__, [line])
     total = len(metadata.request_ids)
     seen: set[int] = set()
     for index, row in enumerate(rows):
@@ -69,7 +77,7 @@ def concatenated(first: "_SpecMetadata", others: Sequence["_SpecMetadata"]) -> d
     update["finished_request_ids"] = tuple(finished)
     update["num_padding"] = sum(part.num_padding for part in parts)
     if first.is_cuda_graph:
-        update["num_padding"] = fill(first, len(update["request_ids"]))
+        update["num_padding"] = fill(first, update["request_ids"])
     return update
 
 
@@ -81,6 +89,6 @@ def _check_same_shape(first: "_SpecMetadata", others: Sequence["_SpecMetadata"])
         for name in static:
             mine, theirs = getattr(first, name), getattr(other, name)
             if mine != theirs:
-                fact = f"{theirs!r} is not the first part's {mine!r}"
+                fact = f"{short(theirs)} is not the first part's {short(mine)}"
                 line = rules.STATIC_PART_DIFFERS.broken(name, fact, value=theirs)
                 raise validation_error(type(first).__name__, [line])

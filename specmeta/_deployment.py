@@ -10,6 +10,7 @@ from ._base import SpecModel
 from ._decoding import DecodingConfig
 from ._drafter import DFlashDrafterConfig, DrafterConfig, DSparkDrafterConfig, MTPDrafterConfig
 from ._engine import EngineConfig
+from ._errors import show
 from ._target import TargetConfig
 from ._types import DecodingType
 
@@ -75,7 +76,7 @@ class Deployment(SpecModel, frozen=True):
             for index, layer in enumerate(drafter.layers_to_capture):
                 if layer > last:
                     published = drafter.target_layer_ids[index]
-                    name = f"{published} ({drafter.layer_id_convention})"
+                    name = f"{show(published)} ({drafter.layer_id_convention})"
                     fact = f"{name} is beyond the target's {last + 1} layers"
                     yield rules.LAYER_OUT_OF_RANGE.broken(
                         "drafter.target_layer_ids", fact, value=published, index=index

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import InitErrorDetails
 
 from . import _rules as rules
+from ._errors import show
 
 if TYPE_CHECKING:
     from ._metadata import _BlockSpecMetadata
@@ -22,10 +23,10 @@ def layer_problem(field: str, layers: tuple[int, ...], lowest: int) -> InitError
     before = lowest - 1
     for index, layer in enumerate(layers):
         if layer < lowest:
-            fact = f"{layer} is below {lowest}, which stands for the embedding output"
+            fact = f"{show(layer)} is below {lowest}, which stands for the embedding output"
             return rules.LAYER_OUT_OF_RANGE.broken(field, fact, value=layer, index=index)
         if layer <= before:
-            fact = f"{layer} comes after {before}, layers must strictly increase"
+            fact = f"{show(layer)} comes after {show(before)}, layers must strictly increase"
             return rules.LAYERS_NOT_INCREASING.broken(field, fact, value=layer, index=index)
         before = layer
     return None

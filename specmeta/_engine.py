@@ -7,6 +7,7 @@ from pydantic_core import InitErrorDetails
 
 from . import _rules as rules
 from ._base import SpecModel
+from ._errors import line_error, show, validation_error
 from ._types import BatchSizes, DType, PositiveInt
 
 
@@ -66,9 +67,19 @@ class EngineConfig(SpecModel, frozen=True):
 
         Raises ``pydantic.ValidationError`` for sizes that no engine can have.
         """
+        flags: dict[str, object] = {
+            "overlap_headroom": overlap_headroom,
+            "disaggregated": disaggregated,
+        }
+        for name, flag in flags.items():
+            if not isinstance(flag, bool):
+                fact = f"{show(flag)} is not a bool"
+                line = line_error("bool_type", name, fact, "pass True or False", value=flag)
+                raise validation_error(cls.__name__, [line])
+        countable = type(max_num_requests) is int and max_num_requests > 0
         plain = cls(  # validates the factors before they are multiplied
             max_num_requests=max_num_requests,
-            num_seq_slots=max_num_requests,
+            num_seq_slots=max_num_requests if countable else 1,  # one error, not one for each
             max_num_tokens=max_num_tokens,
             max_seq_len=max_seq_len,
             dtype=dtype,
@@ -95,7 +106,7 @@ class EngineConfig(SpecModel, frozen=True):
         for index, size in enumerate(self.cuda_graph_batch_sizes):
             field = "cuda_graph_batch_sizes"
             if not 1 <= size <= self.max_num_requests:
-                fact = f"{size} is outside 1 ... max_num_requests ({self.max_num_requests})"
+                fact = f"{show(size)} is outside 1 ... max_num_requests ({self.max_num_requests})"
                 problems.append(
                     rules.GRAPH_SIZE_OUT_OF_RANGE.broken(field, fact, value=size, index=index)
                 )

@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 
 _PLAIN = (int, float, str, bytes, bool, type(None))
 _LONGEST = 60
+_WIDEST = 128
 
 
 def show(value: object) -> str:
     """Short text of a value, without the repr of large objects: a device tensor's synchronises."""
     kind = type(value)
+    if isinstance(value, int) and value.bit_length() > _WIDEST:  # a very long int has no repr
+        return f"an int of {value.bit_length()} bits"
     if kind in _PLAIN:
         text = repr(value)
         return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
@@ -34,8 +37,19 @@ def show(value: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """The value where JSON can hold it, else its text, so that ``ValidationError.json()`` works."""
-    return value if type(value) in (int, float, str, bool, type(None)) else show(value)
+    """The value where JSON can hold it, else its text, so that every error can be written as JSON,
+    be pickled, and keeps no tensor alive.
+    """
+    if isinstance(value, str):
+        return _unicode(value)
+    if isinstance(value, int) and value.bit_length() > _WIDEST:
+        return show(value)
+    return value if type(value) in (int, float, bool, type(None)) else show(value)
+
+
+def _unicode(text: str) -> str:
+    """The text with lone surrogates escaped: pydantic's errors cannot hold them."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 # pydantic asks for literal strings, which a table of rules cannot give.
@@ -53,13 +67,15 @@ def line_error(
     loc: tuple[int | str, ...] | None = None,
 ) -> InitErrorDetails:
     """One error line ``field[index]: fact; remedy``; ``loc`` defaults to field and index."""
+    field = _unicode(field)
     if loc is None:
         names = tuple(field.split("."))
         loc = names if index is None else (*names, index)
     place = field if index is None else f"{field}[{index}]"
     context = {"field": field, "index": index, "value": _plain(value), "remedy": remedy}
     error = _custom_error(kind, f"{place}: {fact}; {remedy}", context)
-    return InitErrorDetails(type=error, loc=loc, input=value)
+    loc = tuple(_unicode(part) if isinstance(part, str) else part for part in loc)
+    return InitErrorDetails(type=error, loc=loc, input=_plain(value))
 
 
 def validation_error(title: str, lines: Iterable[InitErrorDetails]) -> ValidationError:
@@ -120,6 +136,8 @@ def _type_text(details: ErrorDetails) -> tuple[str, str | None]:
         return fact, f"use one of {context.get('expected_tags')}"
     if kind == "json_invalid":
         return details["msg"], "pass one JSON object"
+    if kind == "invalid_key":
+        return f"{got} is not a string", "name the fields with strings"
     rule = details["msg"].removeprefix("Input ").removeprefix("Value ").replace("a valid ", "a ")
     fact = f"{got} {rule.replace('should be', 'is not', 1)}"
     if kind == "literal_error" and isinstance(value, str):

@@ -52,7 +52,7 @@ def get_spec_metadata(
     Raises ``pydantic.ValidationError`` for rows that break a rule, ``TypeError`` for anything but a
     `Deployment`.
     """
-    if not isinstance(deployment, Deployment):
+    if type(deployment) is not Deployment:  # isinstance believes a mock's __class__
         raise TypeError(f"get_spec_metadata takes a Deployment, not {type(deployment).__name__}")
     return _CLASSES[deployment.decoding_type](
         request_ids=request_ids,

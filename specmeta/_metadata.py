@@ -10,7 +10,7 @@ from . import _rules as rules
 from ._base import SpecModel
 from ._batching import concatenated, fill, selected
 from ._drafting import drafting_is_valid, explain_drafting
-from ._errors import validation_error
+from ._errors import show, validation_error
 from ._rows import explain_rows, rows_are_valid
 from ._types import (
     DraftLen,
@@ -127,7 +127,7 @@ class _SpecMetadata(SpecModel, frozen=True):
         padded. Raises ``pydantic.ValidationError`` for rows that break a rule.
         """
         if num_padding is None:
-            num_padding = fill(self, len(request_ids)) if self.is_cuda_graph else 0
+            num_padding = fill(self, request_ids) if self.is_cuda_graph else 0
         return self.model_copy(
             update={
                 "request_ids": request_ids,
@@ -153,7 +153,7 @@ class _SpecMetadata(SpecModel, frozen=True):
             or not max(rows, 1) <= max_batch_size <= self.max_num_requests
         ):
             bounds = f"{max(rows, 1)} (rows) to {self.max_num_requests} (max_num_requests)"
-            fact = f"{max_batch_size!r} is not an int from {bounds}"
+            fact = f"{show(max_batch_size)} is not an int from {bounds}"
             line = rules.GRAPH_BUCKET_OUT_OF_RANGE.broken(
                 "max_batch_size", fact, value=max_batch_size
             )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import InitErrorDetails
 
 from . import _rules as rules
+from ._errors import show
 
 if TYPE_CHECKING:
     from ._metadata import _SpecMetadata
@@ -97,7 +98,7 @@ def explain_rows(metadata: "_SpecMetadata") -> list[InitErrorDetails]:
     live = set(m.request_ids)
     for index, request_id in enumerate(m.finished_request_ids):
         if request_id in live:
-            fact = f"{request_id} is also in request_ids"
+            fact = f"{show(request_id)} is also in request_ids"
             problems.append(
                 rules.FINISHED_REQUEST_IN_BATCH.broken(
                     "finished_request_ids", fact, value=request_id, index=index
@@ -113,14 +114,17 @@ def explain_rows(metadata: "_SpecMetadata") -> list[InitErrorDetails]:
         ("seq_lens", m.seq_lens, num_rows, "rows in request_ids"),
         ("context_positions", m.context_positions, num_contexts, "contexts (num_contexts)"),
     ):
-        if len(values) != wanted:
+        if len(values) != wanted and wanted <= num_rows:  # else the count is what is wrong
             fact = f"has {len(values)} entries for {wanted} {what}"
             problems.append(rules.LENGTHS_DISAGREE.broken(field, fact, value=values))
     for index, position in enumerate(m.context_positions):
         if position < 0:
             problems.append(
                 rules.CONTEXT_POSITION_NEGATIVE.broken(
-                    "context_positions", f"{position} is negative", value=position, index=index
+                    "context_positions",
+                    f"{show(position)} is negative",
+                    value=position,
+                    index=index,
                 )
             )
             break
@@ -134,15 +138,15 @@ def _explain_ids(field: str, ids: tuple[int, ...], max_draft_len: int) -> list[I
     for index, request_id in enumerate(ids):
         if request_id <= 0:
             what = "the attention-DP dummy id" if request_id == 0 else "negative"
-            fact = f"{request_id} is {what}, a request id is positive"
+            fact = f"{show(request_id)} is {what}, a request id is positive"
             return [
                 rules.REQUEST_ID_NOT_POSITIVE.broken(field, fact, value=request_id, index=index)
             ]
         if request_id >= floor:
-            fact = f"{request_id} is not below {floor} (2**64 - 1 - (2 * max_draft_len + 1))"
+            fact = f"{show(request_id)} is not below {floor} (2**64 - 1 - (2 * max_draft_len + 1))"
             return [rules.REQUEST_ID_RESERVED.broken(field, fact, value=request_id, index=index)]
         if request_id in first_seen:
-            fact = f"{request_id} repeats {field}[{first_seen[request_id]}]"
+            fact = f"{show(request_id)} repeats {field}[{first_seen[request_id]}]"
             return [rules.REQUEST_ID_REPEATED.broken(field, fact, value=request_id, index=index)]
         first_seen[request_id] = index
     return []
@@ -152,11 +156,11 @@ def _explain_lengths(m: "_SpecMetadata") -> list[InitErrorDetails]:
     width = m.max_draft_len + 1
     for index, length in enumerate(m.seq_lens):
         if length < 1:
-            fact = f"{length} is below 1 token"
+            fact = f"{show(length)} is below 1 token"
             return [rules.SEQ_LEN_NOT_POSITIVE.broken("seq_lens", fact, value=length, index=index)]
         if index >= m.num_contexts and length > width:
             row = f"a generation row (num_contexts is {m.num_contexts})"
-            fact = f"{length} is above max_draft_len + 1 ({width}) in {row}"
+            fact = f"{show(length)} is above max_draft_len + 1 ({width}) in {row}"
             return [
                 rules.GENERATION_ROW_TOO_LONG.broken("seq_lens", fact, value=length, index=index)
             ]
@@ -173,7 +177,7 @@ def _explain_ranks(m: "_SpecMetadata") -> list[InitErrorDetails]:
         if count < 0:
             return [
                 rules.RANK_COUNTS_INVALID.broken(
-                    field, f"{count} is negative", value=count, index=index
+                    field, f"{show(count)} is negative", value=count, index=index
                 )
             ]
     return []
@@ -203,7 +207,7 @@ def _explain_capacity(m: "_SpecMetadata") -> list[InitErrorDetails]:
         )
     tokens = sum(m.seq_lens) + m.num_padding * (m.max_draft_len + 1)
     if tokens > m.max_num_tokens:
-        fact = f"{m.max_num_tokens} is below the {tokens} tokens of {count}"
+        fact = f"{m.max_num_tokens} is below the {show(tokens)} tokens of {count}"
         problems.append(
             rules.TOKENS_BEYOND_MAX_NUM_TOKENS.broken(
                 "max_num_tokens", fact, value=m.max_num_tokens

@@ -9,7 +9,8 @@ each alias still states them.
 from typing import Annotated, Literal, NewType
 
 from annotated_types import Ge, Gt, Le
-from pydantic import AllowInfNan, Field, WithJsonSchema
+from pydantic import AllowInfNan, BeforeValidator, Field, WithJsonSchema
+from pydantic_core import PydanticKnownError
 
 RequestId = NewType("RequestId", int)
 """Identity of a request. Distinct from `SeqSlot`, so that a checker refuses one where the other
@@ -26,13 +27,30 @@ AnchorConvention = Literal["anchor_first", "mask_at_position"]
 WindowCausality = Literal["non_causal", "causal"]
 MarkovHeadType = Literal["vanilla", "gated", "rnn"]
 
-PositiveInt = Annotated[int, Gt(0)]
+# Sizes and counts fit a signed 64-bit index, which is what every tensor library counts with.
+_MAX_INT = 2**63 - 1
+
+PositiveInt = Annotated[int, Gt(0), Le(_MAX_INT)]
 # The bound lies far above every published drafter; it keeps the sets of the hot path small.
 DraftLen = Annotated[int, Gt(0), Le(1024)]
-EvenInt = Annotated[int, Gt(0), WithJsonSchema({"type": "integer", "minimum": 2, "multipleOf": 2})]
-NonNegativeInt = Annotated[int, Ge(0)]
-PositiveFloat = Annotated[float, Gt(0), AllowInfNan(False)]
-UnitFloat = Annotated[float, Ge(0), Le(1)]
+EvenInt = Annotated[
+    int,
+    Gt(0),
+    Le(_MAX_INT),
+    WithJsonSchema({"type": "integer", "minimum": 2, "maximum": _MAX_INT - 1, "multipleOf": 2}),
+]
+NonNegativeInt = Annotated[int, Ge(0), Le(_MAX_INT)]
+
+
+def _number(value: object) -> object:
+    """Refuse what has a ``__float__`` but is no float: pydantic would convert a tensor."""
+    if isinstance(value, int | float):
+        return value
+    raise PydanticKnownError("float_type")
+
+
+PositiveFloat = Annotated[float, Gt(0), AllowInfNan(False), BeforeValidator(_number)]
+UnitFloat = Annotated[float, Ge(0), Le(1), BeforeValidator(_number)]
 
 # The largest id that is valid with the shortest draft (max_draft_len 1); the exact bound depends on
 # another field, which JSON Schema cannot say.

@@ -11,6 +11,7 @@ from ._decoding import DFlashDecodingConfig, DSparkDecodingConfig, MTPDecodingCo
 from ._deployment import Deployment
 from ._drafter import DFlashDrafterConfig, DSparkDrafterConfig, MTPDrafterConfig
 from ._engine import EngineConfig
+from ._errors import show
 from ._factory import static_fields
 from ._metadata import DFlashSpecMetadata, DSparkSpecMetadata, MTPSpecMetadata
 from ._target import TargetConfig
@@ -80,6 +81,10 @@ def make_deployment(decoding_type: DecodingType = "DSpark", **overrides: Any) ->
     ``pydantic.ValidationError`` where the result is not valid, ``TypeError`` for a name that no
     part has.
     """
+    if decoding_type not in tuple(_DRAFT_LEN):
+        raise TypeError(
+            f"make_deployment takes one of {', '.join(_DRAFT_LEN)}, not {show(decoding_type)}"
+        )
     draft_len = _DRAFT_LEN[decoding_type]
     classes: dict[str, Any] = {
         "target": TargetConfig,
@@ -115,7 +120,8 @@ def make_deployment(decoding_type: DecodingType = "DSpark", **overrides: Any) ->
             continue
         fields = {**defaults[part], **flat[part], **given[part]}
         if part == "engine":
-            fields = {**_engine_defaults(fields, parts["decoding"].max_draft_len), **fields}
+            chosen = _count(getattr(parts["decoding"], "max_draft_len", None), draft_len)
+            fields = {**_engine_defaults(fields, chosen), **fields}
         parts[part] = model(**fields)
     return Deployment(**parts)
 
@@ -178,6 +184,8 @@ def _metadata_fields(
 ) -> dict[str, Any]:
     if deployment is None:
         deployment = make_deployment(decoding_type)
+    elif type(deployment) is not Deployment:
+        raise TypeError(f"the factories take a Deployment, not {show(deployment)}")
     elif deployment.decoding_type != decoding_type:
         raise TypeError(f"the deployment is for {deployment.decoding_type}, not {decoding_type}")
     fields = {**static_fields(deployment), **overrides}

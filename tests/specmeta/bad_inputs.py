@@ -49,6 +49,7 @@ class Bad:
     beyond_schema: str = ""
 
 
+_FLOAT32 = np.float32(1e-6)  # has a __float__, of another value
 _DEPLOYMENT = make_deployment()
 _MTP = make_deployment("MTP")
 VALID: dict[type[BaseModel], BaseModel] = {
@@ -359,6 +360,11 @@ CONFIGS = [
         "theta infinite", "finite_number", "rope_theta", None, NOT_JSON, rope_theta=float("inf")
     ),
     _draft("epsilon zero", "greater_than", "rms_norm_eps", None, rms_norm_eps=0.0),
+    _draft("epsilon bool", "float_type", "rms_norm_eps", None, rms_norm_eps=True),
+    _draft(
+        "epsilon of 32 bits", "float_type", "rms_norm_eps", None, NOT_JSON, rms_norm_eps=_FLOAT32
+    ),
+    _draft("head beyond 64 bits", "less_than_equal", "head_dim", None, head_dim=2**63),
     Bad("DFlash Markov", DFlashDrafterConfig, {"markov_rank": 8}, "extra_forbidden", "markov_rank"),
     Bad(
         "gate without threshold",

@@ -3,6 +3,9 @@
 import json
 import pickle
 import re
+import threading
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pydantic import BaseModel, TypeAdapter
@@ -127,6 +130,43 @@ def test_an_object_with_a_dear_repr_is_named_by_type_only() -> None:
 
     with pytest.raises(ValidationError, match=r"an object of type .*Tensor is not an int"):
         make_dspark_metadata(request_ids=(Tensor(),))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [10**5000, -(10**5000), "\ud800", iter([1]), threading.Lock(), Mock(), {1: 2}.keys()],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("field", ["request_ids", "num_seq_slots", "dtype", "is_cuda_graph"])
+@pytest.mark.parametrize("among_others", [False, True])
+def test_the_error_of_any_value_is_short_and_survives_json_and_pickle(
+    field: str, value: object, among_others: bool
+) -> None:
+    changes: dict[str, Any] = {field: (7, value) if among_others else value}
+    with pytest.raises(ValidationError) as caught:
+        make_dspark_metadata(**changes)
+    (line,) = caught.value.errors()
+    assert line["ctx"]["field"] == field
+    assert line["ctx"]["remedy"]
+    assert len(line["msg"]) < 300
+    assert json.loads(caught.value.json())[0]["msg"] == line["msg"]
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert again.errors() == caught.value.errors()
+
+
+def test_an_unreadable_name_is_reported_like_any_other() -> None:
+    unreadable: dict[str, Any] = {"\ud800": 1}
+    with pytest.raises(ValidationError, match="unicode"):
+        make_dspark_metadata(**unreadable)
+    with pytest.raises(ValidationError, match="5 is not a string; name the fields with strings"):
+        DSparkSpecMetadata.model_validate({**vars(make_dspark_metadata()), 5: 1})
+
+
+def test_too_many_contexts_are_one_error() -> None:
+    with pytest.raises(ValidationError) as caught:
+        make_dspark_metadata(request_ids=(7, 9), num_contexts=3)
+    (line,) = caught.value.errors()
+    assert line["type"] == "num_contexts_beyond_rows"
 
 
 def test_the_error_survives_json_and_pickle() -> None:

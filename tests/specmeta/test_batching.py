@@ -2,13 +2,16 @@
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from specmeta import (
+    Deployment,
     DFlashSpecMetadata,
+    DSparkDecodingConfig,
     DSparkSpecMetadata,
     MTPSpecMetadata,
     RequestId,
@@ -61,6 +64,17 @@ def test_with_batch_validates() -> None:
         )
 
 
+@pytest.mark.parametrize("request_ids", [None, 5, [11], (i for i in (11, 12)), {11}])
+def test_with_batch_of_a_graph_bucket_refuses_what_is_no_tuple(request_ids: Any) -> None:
+    graph = BATCH.create_cuda_graph_metadata(6)
+    with pytest.raises(ValidationError) as caught:
+        graph.with_batch(
+            request_ids=request_ids, num_contexts=0, seq_lens=(8,), context_positions=()
+        )
+    (line,) = caught.value.errors()
+    assert (line["type"], line["loc"]) == ("tuple_type", ("request_ids",))
+
+
 def test_with_batch_refills_a_graph_bucket() -> None:
     graph = make_dspark_metadata().create_cuda_graph_metadata(4)
     following = graph.with_batch(
@@ -107,6 +121,24 @@ def test_select_refuses_rows_that_do_not_exist(rows: list[Any], index: int, fact
     assert (line["type"], line["loc"]) == ("row_selection_invalid", ("rows", index))
 
 
+@pytest.mark.parametrize(
+    "rows", [iter([0, 2]), {0, 2}, {0: 1}, b"\x00\x02", "02", 2, None, slice(0, 2)], ids=repr
+)
+@pytest.mark.parametrize("batch", [BATCH, BATCH.create_cuda_graph_metadata(6)])
+def test_select_refuses_rows_without_an_order_or_a_second_reading(
+    batch: DSparkSpecMetadata, rows: Any
+) -> None:
+    with pytest.raises(ValidationError, match="is not a sequence of ints") as caught:
+        batch.select(rows)
+    (line,) = caught.value.errors()
+    assert (line["type"], line["loc"]) == ("row_selection_invalid", ("rows",))
+
+
+@pytest.mark.parametrize("rows", [[3, 0], (3, 0), range(3, -1, -3)])
+def test_select_takes_any_sequence_of_ints(rows: Any) -> None:
+    assert BATCH.select(rows).request_ids == (11, 14)
+
+
 def test_selecting_nothing_is_no_batch() -> None:
     with pytest.raises(ValidationError, match="rows_absent"):
         BATCH.select([])
@@ -145,6 +177,15 @@ def test_concat_refuses_another_shape_or_class() -> None:
         BATCH.concat(other)
     with pytest.raises(TypeError, match="DFlashSpecMetadata"):
         BATCH.concat(make_dflash_metadata(request_ids=(21,)))  # type: ignore[arg-type]
+
+
+def test_concat_names_long_values_shortly() -> None:
+    wide = BATCH.model_copy(update={"layers_to_capture": tuple(range(500))})
+    with pytest.raises(
+        ValidationError, match=r"layers_to_capture: \(0, 1, .*\.\.\.\) is"
+    ) as caught:
+        BATCH.concat(wide)
+    assert len(str(caught.value)) < 300
 
 
 def test_concat_refuses_a_request_in_both_batches() -> None:
@@ -206,15 +247,29 @@ def test_the_factory_copies_what_the_drafter_needs() -> None:
     assert metadata.block_size == 7
 
 
-def test_the_factory_takes_nothing_but_a_deployment() -> None:
-    with pytest.raises(TypeError, match="takes a Deployment, not SimpleNamespace"):
+@pytest.mark.parametrize(
+    "other", [SimpleNamespace(), MagicMock(spec=Deployment), None, {}, "DSpark"]
+)
+def test_the_factories_take_nothing_but_a_deployment(other: Any) -> None:
+    with pytest.raises(TypeError, match=f"takes a Deployment, not {type(other).__name__}"):
         get_spec_metadata(
-            SimpleNamespace(),  # type: ignore[arg-type]
-            request_ids=ids(1),
-            num_contexts=0,
-            seq_lens=(1,),
-            context_positions=(),
+            other, request_ids=ids(1), num_contexts=0, seq_lens=(1,), context_positions=()
         )
+    if other is not None:  # which is the default there
+        with pytest.raises(TypeError, match="factories take a Deployment, not"):
+            make_dspark_metadata(other)
+
+
+@pytest.mark.parametrize("decoding_type", ["dspark", None, []])
+def test_the_deployment_factory_names_the_methods(decoding_type: Any) -> None:
+    with pytest.raises(TypeError, match=r"takes one of DSpark, DFlash, MTP, not"):
+        make_deployment(decoding_type)
+
+
+@pytest.mark.parametrize("decoding", [None, 5, MagicMock(spec=DSparkDecodingConfig)])
+def test_the_deployment_factory_leaves_a_bad_part_to_validation(decoding: Any) -> None:
+    with pytest.raises(ValidationError, match="decoding"):
+        make_deployment(decoding=decoding)
 
 
 def test_factories_for_tests_validate_overrides() -> None:

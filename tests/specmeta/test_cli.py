@@ -44,6 +44,8 @@ def test_check_names_what_is_out_of_date_missing_or_unknown(tmp_path: Path) -> N
     assert f"run 'specmeta schema {tmp_path}'" in text
     run("schema", str(tmp_path))
     assert (tmp_path / "Other.json").read_text() == "{}"
+    other = tmp_path / "Other.json"
+    assert run("schema", "--check", str(tmp_path)) == (1, f"{other}: unknown; remove it\n")
     (tmp_path / "Other.json").unlink()
     assert run("schema", "--check", str(tmp_path))[0] == 0
 

@@ -118,16 +118,32 @@ def test_the_slot_pool_holds_every_request_that_can_be_alive(
     assert engine.pipeline_parallel_size == stages
 
 
-def test_a_sized_engine_is_validated() -> None:
-    with pytest.raises(ValidationError, match="max_num_requests: True is not an int"):
-        EngineConfig.sized(
-            max_num_requests=True,
-            max_num_tokens=64,
-            max_seq_len=128,
-            dtype="bfloat16",
-            overlap_headroom=False,
-            disaggregated=False,
-        )
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_num_requests", True),
+        ("max_num_requests", 0),
+        ("max_num_requests", "8"),
+        ("pipeline_parallel_size", None),
+        ("overlap_headroom", "no"),
+        ("overlap_headroom", None),
+        ("disaggregated", 1),
+    ],
+)
+def test_a_sized_engine_reports_a_bad_factor_once(name: str, value: Any) -> None:
+    factors: dict[str, Any] = {
+        "max_num_requests": 8,
+        "max_num_tokens": 64,
+        "max_seq_len": 128,
+        "dtype": "bfloat16",
+        "overlap_headroom": False,
+        "disaggregated": False,
+    }
+    with pytest.raises(ValidationError) as caught:
+        EngineConfig.sized(**{**factors, name: value})
+    (line,) = caught.value.errors()
+    assert line["loc"] == (name,)
+    assert line["msg"].startswith(f"{name}: {value!r} is not ")
 
 
 def test_a_deployment_is_composed_from_models_or_mappings() -> None:

@@ -2,14 +2,15 @@
 
 import copy
 import pickle
-from types import new_class
+from types import SimpleNamespace, new_class
 from typing import Any
+from unittest.mock import MagicMock, Mock
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 import specmeta
-from specmeta import DSparkSpecMetadata, EngineConfig, ValidationError
+from specmeta import Deployment, DSparkSpecMetadata, EngineConfig, TargetConfig, ValidationError
 from specmeta._base import SpecModel
 from specmeta.testing import make_deployment, make_dspark_metadata
 
@@ -106,7 +107,10 @@ def test_setstate_validates_an_empty_object_and_refuses_a_built_one() -> None:
     empty = DSparkSpecMetadata.__new__(DSparkSpecMetadata)
     with pytest.raises(ValidationError, match="attention-DP"):
         empty.__setstate__({"__dict__": {**FIELDS, **BAD}})
-    empty = DSparkSpecMetadata.__new__(DSparkSpecMetadata)
+    states: tuple[Any, ...] = (None, {}, 5, [1], {"__dict__": None})
+    for state in states:
+        with pytest.raises(ValidationError, match="is not a dictionary"):
+            empty.__setstate__(state)
     empty.__setstate__(METADATA.__getstate__())
     assert empty == METADATA
 
@@ -136,6 +140,38 @@ def test_a_look_alike_is_not_validated_by_its_attributes() -> None:
 
     with pytest.raises(ValidationError, match="an object of type"):
         DSparkSpecMetadata.model_validate(Stub())
+
+
+@pytest.mark.parametrize("kind", [Mock, MagicMock])
+def test_a_mock_of_a_model_is_not_the_model(kind: type[Mock]) -> None:
+    deployment = make_deployment()
+    for valid in (METADATA, deployment, deployment.target, deployment.engine):
+        model = type(valid)
+        mock = kind(spec=model, **vars(valid))
+        mock.broken_rules = tuple  # as if it had been checked
+        for validate in (model.model_validate, TypeAdapter(model).validate_python):
+            with pytest.raises(ValidationError, match=r"mock\.\w+ is not a dictionary or instance"):
+                validate(mock)
+    with pytest.raises(ValidationError) as caught:
+        Deployment(**{**vars(deployment), "target": kind(spec=TargetConfig)})
+    (line,) = caught.value.errors()
+    assert (line["type"], line["loc"]) == ("model_type", ("target",))
+
+
+def test_an_object_read_by_its_attributes_is_not_the_model() -> None:
+    with pytest.raises(ValidationError, match="SimpleNamespace is not a dictionary or instance"):
+        TypeAdapter(DSparkSpecMetadata).validate_python(
+            SimpleNamespace(**FIELDS), from_attributes=True
+        )
+
+
+def test_a_refused_init_leaves_nothing_behind() -> None:
+    empty: Any = DSparkSpecMetadata.__new__(DSparkSpecMetadata)
+    with pytest.raises(ValidationError, match="attention-DP"):
+        empty.__init__(**{**FIELDS, **BAD})
+    assert vars(empty) == {}
+    empty.__init__(**FIELDS)
+    assert empty == METADATA
 
 
 def test_leaves_cannot_be_subclassed() -> None:
