@@ -1,9 +1,11 @@
 """Prefill on one server, decoding on another: the same output and accept lengths as on one."""
 
+import json
 from typing import Any
 
 import attrs
 import pytest
+import safetensors.torch
 import torch
 from torch import Tensor
 
@@ -344,3 +346,63 @@ def test_a_message_that_lacks_a_number_is_refused() -> None:
     message = handover_of(5).to_bytes().replace(b"first_token", b"first_tokem")
     with pytest.raises(ValueError, match=r"with .*'first_tokem'.*, expected .*'first_token'"):
         Handover.from_bytes(message)
+
+
+@pytest.mark.parametrize("numbers", ["[]", "3", "null", "[" * 100_000, '{"request_id": 5}', "{"])
+def test_a_message_whose_numbers_are_no_object_is_refused(numbers: str) -> None:
+    message = handover_of(5).to_bytes()
+    tensors = safetensors.torch.load(message)
+    metadata = {"format": "specmeta.handover.v1", "handover": numbers}
+    with pytest.raises(ValueError, match=r"^message: "):
+        Handover.from_bytes(safetensors.torch.save(tensors, metadata))
+
+
+@pytest.mark.parametrize("tokens", [torch.tensor(1), torch.ones(30), torch.ones(30, 1).long()])
+def test_a_message_whose_prompt_is_no_row_of_tokens_is_refused(tokens: Tensor) -> None:
+    message = handover_of(5).to_bytes()
+    size = int.from_bytes(message[:8], "little")
+    metadata = json.loads(message[8 : 8 + size])["__metadata__"]
+    tensors = safetensors.torch.load(message) | {"prompt_token_ids": tokens}
+    with pytest.raises(ValueError, match=r"message: prompt_token_ids is .*, expected a row of int"):
+        Handover.from_bytes(safetensors.torch.save(tensors, metadata))
+
+
+def test_only_handovers_are_received() -> None:
+    deployment = small_deployment()
+    server = GenerationServer(deployment, make_target(deployment), None)
+    message: Any = handover_of(5).to_bytes()
+    with pytest.raises(TypeError, match=r"bytes is not a Handover; read .* Handover.from_bytes"):
+        server.receive(message)
+    assert server.unfinished == ()
+
+
+def test_a_handover_that_does_not_fit_takes_no_result_of_the_same_step_with_it() -> None:
+    executor = wire(None, small_deployment(target_layer_ids=(0, 1, 2)), small_deployment())
+    for request in (make_requests(1, max_new_tokens=1)[0], make_requests(2)[1]):
+        executor.submit(request)
+    assert [r.token_ids for r in executor.step()] == [REFERENCE[0][:1]]
+    with pytest.raises(ValueError, match=f"request {request_id_of(1)}: its captured are"):
+        executor.step()
+    assert [r.request_id for r in executor.unfinished] == [request_id_of(1)]
+
+
+def test_an_error_between_two_handovers_of_one_step_loses_neither(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deployment = small_deployment()
+    target = make_target(deployment)
+    server = ContextServer(deployment, target)
+    requests = make_requests(2)
+    for request in requests:
+        server.submit(request)
+    export = target.store.export
+
+    def fail_second(slot: int) -> tuple[Tensor, Tensor]:
+        if slot == 1:
+            raise MemoryError
+        return export(slot)
+
+    monkeypatch.setattr(target.store, "export", fail_second)
+    with pytest.raises(ExecutorStoppedError) as caught:
+        server.step()
+    assert caught.value.unfinished == tuple(requests)

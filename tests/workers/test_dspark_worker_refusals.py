@@ -164,6 +164,13 @@ def test_a_seed_step_checks_its_tensors() -> None:
         rig.worker.seed(metadata, next_tokens=rig.tokens(2), captured=rig.captured(4))
     with pytest.raises(ValueError, match=r"captured: \[5, 128\] .* expected \[4, 128\]"):
         rig.worker.seed(metadata, next_tokens=rig.tokens(1), captured=rig.captured(5))
+    before = state_of(rig.worker)
+    for token in (-1, 256, 2**62):
+        with pytest.raises(
+            ValueError, match=rf"next_tokens\[0\]: {token} is not a token from 0 to"
+        ):
+            rig.worker.seed(metadata, next_tokens=torch.tensor([token]), captured=rig.captured(4))
+    assert same_state(before, rig.worker)
     assert len(rig.worker.pool) == 0
 
 
@@ -173,6 +180,9 @@ def test_a_deployment_that_the_worker_cannot_serve_is_refused() -> None:
     model = make_model(deployment.drafter, "float32")
     with pytest.raises(TypeError, match=r"dict is not a specmeta\.Deployment"):
         DSparkWorker(deployment.model_dump(), model)  # type: ignore[arg-type]  # an untyped caller
+    for stand_in in (None, SimpleNamespace(config=deployment.drafter), torch.nn.Linear(1, 1)):
+        with pytest.raises(TypeError, match=r"draft_model: \w+ is not a DSparkDraftModel; load"):
+            DSparkWorker(deployment, stand_in)  # type: ignore[arg-type]  # an untyped caller
     with pytest.raises(ValueError, match="decoding_type is DFlash; a DSparkWorker serves DSpark"):
         DSparkWorker(make_deployment("DFlash"), model)
     with pytest.raises(ValueError, match=r"use_rejection_sampling: True.* set it to False"):

@@ -1,7 +1,10 @@
 """What the executor refuses, how requests end, and what a failure leaves behind."""
 
+import re
+from types import SimpleNamespace
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 import torch
@@ -9,7 +12,9 @@ from torch import Tensor
 
 from specmeta import DSparkSpecMetadata, RequestId
 from specmeta_workers import (
+    ContextServer,
     DraftOutput,
+    DSparkWorker,
     Executor,
     ExecutorStoppedError,
     Request,
@@ -23,6 +28,7 @@ from tests.workers.serving_cases import (
     PROMPT_LENGTHS,
     PlannedWorker,
     continuation,
+    draft_model,
     make_requests,
     make_target,
     request_id_of,
@@ -256,6 +262,92 @@ def test_an_interrupt_between_steps_cancels_the_run_and_nothing_else() -> None:
     assert executor.unfinished == ()
     results = executor.run(make_requests(4))
     assert [r.token_ids for r in results] == [tuple(continuation(i)[:NEW_TOKENS]) for i in range(4)]
+
+
+@pytest.mark.parametrize("meddle", ["submit", "cancel", "step"])
+def test_a_progress_callback_cannot_change_what_runs(meddle: str) -> None:
+    executor = make_executor(max_num_requests=4)
+    requests = [
+        make_requests(1, max_new_tokens=3)[0],
+        make_requests(2, max_new_tokens=5)[1],
+        *make_requests(5)[2:],
+    ]
+    extra = make_requests(7)[6]
+
+    def on_progress(_finished: int, _total: int) -> None:
+        live = executor.unfinished
+        if meddle == "submit":
+            executor.submit(extra)
+        elif meddle == "cancel":
+            executor.cancel(live[0].request_id)
+        else:
+            while executor.unfinished == live:
+                executor.step()
+
+    with pytest.raises(RuntimeError, match=r"on_progress: submitted, cancelled or served"):
+        executor.run(requests, on_progress)
+    assert (executor.unfinished, executor.stopped) == ((), False)
+    results = executor.run(make_requests(3))
+    assert [r.token_ids for r in results] == [tuple(continuation(i)[:NEW_TOKENS]) for i in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_accepted": torch.tensor([1, 9])}, r"num_accepted\[1\] is 9 for a row of 8 tokens"),
+        ({"num_accepted": torch.tensor([0, 1])}, r"num_accepted\[0\] is 0 for a row of 8 tokens"),
+        ({"num_accepted": torch.tensor([1])}, r"num_accepted is \[1\] torch.int64 for 2 rows"),
+        ({"num_accepted": torch.ones(2)}, r"num_accepted is \[2\] torch.float32 for 2 rows"),
+        ({"tokens": torch.zeros(2, 7).long()}, r"tokens is \[2, 7\] .* at most 8 tokens"),
+        ({"tokens": torch.full((2, 8), -1)}, r"tokens has -1 to -1; return tokens of the target's"),
+        ({"draft_tokens": torch.zeros(2, 8).long()}, r"draft_tokens is \[2, 8\] .* and 7 drafts"),
+        ({"draft_tokens": torch.full((2, 7), VOCAB)}, f"draft_tokens has {VOCAB} to {VOCAB}; ret"),
+        (None, "worker: returned NoneType, expected a DraftOutput"),
+    ],
+)
+def test_an_outcome_that_no_step_can_have_stops_the_executor_before_it_is_committed(
+    change: dict[str, Tensor] | None, message: str
+) -> None:
+    class Broken(PlannedWorker):
+        def forward(self, metadata: DSparkSpecMetadata, **tensors: Tensor) -> Any:
+            output = super().forward(metadata, **tensors)
+            if metadata.num_contexts:
+                return output
+            return None if change is None else attrs.evolve(output, **change)
+
+    deployment = small_deployment(max_num_requests=2)
+    target = make_target(deployment)
+    executor = Executor(deployment, target, Broken(deployment))
+    requests = make_requests(2)
+    with pytest.raises(ExecutorStoppedError) as caught:
+        executor.run(requests)
+    assert re.search(message, str(caught.value.__cause__))
+    assert caught.value.unfinished == tuple(requests)
+    results = Executor(deployment, target, PlannedWorker(deployment)).run(requests)
+    assert [r.token_ids for r in results] == [tuple(continuation(i)[:NEW_TOKENS]) for i in range(2)]
+
+
+def test_what_is_no_deployment_target_or_worker_is_refused_before_anything_runs() -> None:
+    deployment = small_deployment()
+    target = make_target(deployment)
+    stub: Any = SimpleNamespace(**dict(deployment))
+    for build in (
+        lambda: Executor(stub, target, None),
+        lambda: ContextServer(stub, target),
+        lambda: TargetRunner.for_deployment(target_model(), stub),
+    ):
+        with pytest.raises(TypeError, match=r"SimpleNamespace is not a specmeta.Deployment"):
+            build()
+    model: Any = target_model()
+    with pytest.raises(TypeError, match="target: Qwen3ForCausalLM is not a TargetRunner; build"):
+        Executor(deployment, model, None)
+    for worker in (draft_model(), DSparkWorker):
+        unfit: Any = worker
+        with pytest.raises(TypeError, match=r"worker: DSpark\w+ is no worker; pass an object with"):
+            Executor(deployment, target, unfit)
+    other = PlannedWorker(small_deployment(num_seq_slots=17))
+    with pytest.raises(ValueError, match="worker: its deployment is not this one; build"):
+        Executor(deployment, target, other)
 
 
 def test_two_executors_on_one_target_cannot_take_each_others_slots() -> None:

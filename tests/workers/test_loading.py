@@ -148,6 +148,12 @@ _BAD_CONFIGS: list[tuple[dict[str, Any], str]] = [
     ({"layer_types": ["full_attention"]}, "expected one type for each of the 2 layers"),
     ({"layer_types": ["sliding_attention"] * 2}, "sliding_window is null; add the value"),
     ({"layer_types": ..., "use_sliding_window": True}, "sliding_window is null; add the value"),
+    ({"rope_parameters": {"rope_theta": float("nan")}}, "rope_theta: nan is not"),
+    ({"num_hidden_layers": 10**7, "layer_types": ...}, "num_hidden_layers is 10000000, but there"),
+    ({"hidden_size": 2**62}, f"hidden_size is {2**62}, but no tensor is wider than 97; use the"),
+    ({"vocab_size": 2**62}, f"vocab_size is {2**62}, but no vocabulary is that large"),
+    ({"head_dim": 2**36}, f"head_dim is {2**36}, but no tensor is wider than 97"),
+    ({"block_size": 300}, "block_size is 300, but max_position_embeddings is 256"),
 ]
 
 
@@ -180,6 +186,14 @@ _BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "not UTF-8": (
         lambda folder: (folder / "config.json").write_bytes(b"\xff\xfe{}"),
+        "config.json: is not valid JSON .*; fetch the file again",
+    ),
+    "a key given twice": (
+        lambda folder: (folder / "config.json").write_text('{"vocab_size": 97, "vocab_size": 9}'),
+        "config.json: vocab_size is given twice; keep the value that is right",
+    ),
+    "nested too deeply": (
+        lambda folder: (folder / "config.json").write_text("[" * 100_000),
         "config.json: is not valid JSON .*; fetch the file again",
     ),
     "a JSON list": (
@@ -225,6 +239,48 @@ def test_files_that_cannot_be_read_are_named_in_one_message(checkpoint: Path, na
         load_draft_model(checkpoint)
     assert str(checkpoint) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_tensor_type_that_torch_lacks_is_refused_by_name(checkpoint: Path) -> None:
+    change_tensors(checkpoint, norm__weight=torch.ones(32, dtype=torch.uint8))
+    file = checkpoint / "model.safetensors"
+    message = file.read_bytes()
+    size = int.from_bytes(message[:8], "little")
+    header = json.loads(message[8 : 8 + size])
+    start, _ = header["norm.weight"]["data_offsets"]
+    header["norm.weight"] |= {"dtype": "F6_E2M3", "data_offsets": [start, start + 24]}
+    for name, entry in header.items():
+        if name != "__metadata__" and entry["data_offsets"][0] > start:
+            entry["data_offsets"] = [offset - 8 for offset in entry["data_offsets"]]
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)
+    body = message[8 + size :]
+    file.write_bytes(
+        len(head).to_bytes(8, "little") + head + body[:start] + bytes(24) + body[start + 32 :]
+    )
+    with pytest.raises(CheckpointError, match=r"norm.weight cannot be read .*; quantized weights"):
+        load_draft_model(checkpoint)
+
+
+@pytest.mark.parametrize(
+    "shard", ["../model.safetensors", "/etc/model.safetensors", "sub/model.safetensors", "..", 3]
+)
+def test_an_index_cannot_name_a_file_elsewhere(checkpoint: Path, shard: object) -> None:
+    inner = checkpoint / "inner"
+    inner.mkdir()
+    (inner / "config.json").write_bytes((GOOD / "config.json").read_bytes())
+    index = inner / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"fc.weight": shard}}))
+    message = f"weight_map has {shard!r} for fc.weight, expected the name of a file beside"
+    with pytest.raises(CheckpointError, match=message) as caught:
+        load_draft_model(inner)
+    assert str(caught.value).startswith(f"{index}: ")
+
+
+@pytest.mark.parametrize("dtype", ["float8", "int8", torch.int8, torch.float8_e5m2, 3])
+def test_a_type_that_no_model_runs_in_is_refused(dtype: Any) -> None:
+    with pytest.raises(ValueError, match=r"dtype: .* is none of torch.float32, .*; pass one"):
+        load_draft_model(GOOD, dtype=dtype)
 
 
 def test_many_wrong_tensors_give_one_short_message(checkpoint: Path) -> None:

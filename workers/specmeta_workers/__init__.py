@@ -21,10 +21,10 @@ from ._generation_server import GenerationServer
 from ._handover import Handover
 from ._kv_store import KVStore
 from ._loading import load_draft_model
-from ._pairs import Pair, Prompt, load_bundled, load_pair
+from ._pairs import Pair, Prompt, default_engine, load_bundled, load_pair
 from ._requests import ExecutorStoppedError, FinishReason, Request, RequestResult
 from ._slots import SlotHandle, SlotPool
-from ._step_engine import StepWorker
+from ._step_worker import StepWorker
 from ._target import TargetRunner
 from ._target_layout import TargetRows
 
@@ -56,6 +56,7 @@ __all__ = [
     "TargetRows",
     "TargetRunner",
     "UnknownRequestError",
+    "default_engine",
     "load_bundled",
     "load_draft_model",
     "load_pair",

@@ -37,16 +37,29 @@ def read_config(path: str | Path) -> tuple[Path, dict[str, object]]:
 
 def _read_object(file: Path, remedy: str) -> dict[str, object]:
     try:
-        raw = json.loads(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        raw = json.loads(text, object_pairs_hook=lambda pairs: _object(file, pairs))
     except OSError as error:
         raise CheckpointError(f"{file}: cannot be read ({error.strerror}); {remedy}") from None
-    except ValueError as error:
+    except CheckpointError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(
             f"{file}: is not valid JSON ({error}); fetch the file again, it may be cut off"
         ) from None
     if not isinstance(raw, dict):
         raise CheckpointError(f"{file}: holds a JSON {type(raw).__name__}, expected an object")
     return raw
+
+
+def _object(file: Path, pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """A JSON object; a key that is given twice has no right value, so it is refused."""
+    result: dict[str, object] = {}
+    for key, value in pairs:
+        if key in result:
+            raise CheckpointError(f"{file}: {key} is given twice; keep the value that is right")
+        result[key] = value
+    return result
 
 
 def weight_files(directory: Path) -> dict[str, Path]:
@@ -79,7 +92,15 @@ def _sharded(index: Path) -> dict[str, Path]:
     shards = raw.get("weight_map")
     if not isinstance(shards, dict):
         raise CheckpointError(f"{index}: weight_map is missing; fetch the index file again")
-    files = {str(name): index.parent / str(shard) for name, shard in shards.items()}
+    files: dict[str, Path] = {}
+    for name, shard in shards.items():
+        # Any other path could read, or report on, files that are not the checkpoint's.
+        if not isinstance(shard, str) or shard in {"", ".", ".."} or Path(shard).name != shard:
+            raise CheckpointError(
+                f"{index}: weight_map has {shard!r} for {name}, expected the name of a file beside "
+                "the index; fetch the index file again"
+            )
+        files[name] = index.parent / shard
     held = {file: set(_names(file)) for file in set(files.values())}
     for name, file in files.items():
         if name not in held[file]:
@@ -122,6 +143,12 @@ def read_tensors(files: Mapping[str, Path], names: Collection[str]) -> dict[str,
     for file in {files[name] for name in names}:
         with _open(file) as handle:
             for name in names:
-                if files[name] == file:
+                if files[name] != file:
+                    continue
+                try:
                     result[name] = handle.get_tensor(name)
+                except SafetensorError as error:  # a type that torch does not have
+                    raise CheckpointError(
+                        f"{file}: {name} cannot be read ({error}); quantized weights are not read"
+                    ) from None
     return result

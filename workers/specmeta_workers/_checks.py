@@ -123,3 +123,15 @@ def check_tensor(
         raise ValueError(
             f"{name}: {list(tensor.shape)} {tensor.dtype} on {tensor.device}, expected {wanted}"
         )
+
+
+def check_tokens(name: str, tokens: Tensor, vocab_size: int) -> None:
+    """Check that every token is one of the vocabulary; reads them on the host.
+
+    Raises:
+        ValueError: names the first that is not.
+
+    """
+    for index, token in enumerate(tokens.tolist()):
+        if not 0 <= token < vocab_size:
+            raise ValueError(f"{name}[{index}]: {token} is not a token from 0 to {vocab_size - 1}")

@@ -176,7 +176,7 @@ def _rope_theta(file: Path, raw: Mapping[str, object]) -> object:
     found = [source["rope_theta"] for source in (raw, nested) if "rope_theta" in source]
     if not found:
         return _required(file, raw, "rope_theta")
-    if any(theta != found[0] for theta in found):
+    if found[0] != found[-1] and len(found) == 2:
         raise CheckpointError(
             f"{file}: rope_theta is {found[0]!r} at the top level and {found[1]!r} in "
             "rope_parameters; keep the one that the checkpoint was trained with"

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from ._checks import check_is_deployment
 from ._executor import PromptQueue
 from ._handover import Handover
 from ._requests import RequestResult
 from ._serving import Server
-from ._step_engine import PlainWorker
+from ._step_worker import PlainWorker
 
 if TYPE_CHECKING:
     from specmeta import Deployment, RequestId
@@ -57,6 +58,7 @@ class ContextServer(Server):
     """
 
     def __init__(self, deployment: Deployment, target: TargetRunner) -> None:
+        check_is_deployment(deployment)
         self._collector = _WindowCollector(deployment.window_size)
         super().__init__(deployment, target, self._collector)
         self._prompts = PromptQueue()
@@ -91,7 +93,11 @@ class ContextServer(Server):
             if not chunks:
                 return []
             self._engine.step(chunks, (), ())
-            return [self._complete(state) for state in prompts.completed(chunks)]
+            completed = prompts.completed(chunks)
+            outcomes = [self._outcome(state) for state in completed]
+            for state in completed:  # all or none: an error above loses no finished prompt
+                self._close(state)
+            return outcomes
 
     def cancel(self, request_id: RequestId) -> RequestResult:
         """End a request that was not handed over yet; raises as `Executor.cancel`."""
@@ -101,15 +107,15 @@ class ContextServer(Server):
             return RequestResult(request_id, (), (), "cancelled")
         return self._cancel_live(request_id)
 
-    def _complete(self, state: RequestState) -> Handover | RequestResult:
+    def _outcome(self, state: RequestState) -> Handover | RequestResult:
         request = state.request
         captured = self._collector.take(request.request_id)
         assert captured is not None
         reason = state.finish_reason()
         if reason is not None:
-            return self._finish(state, reason)
+            return state.result(reason)
         keys, values = self._store.export(state.slot)
-        handover = Handover(
+        return Handover(
             request=request,
             first_token=state.tokens[0],
             keys=keys,
@@ -117,5 +123,3 @@ class ContextServer(Server):
             captured=captured,
             first_position=len(request.prompt_token_ids) - len(captured),
         )
-        self._close(state)
-        return handover

@@ -58,13 +58,21 @@ class DisaggregatedExecutor(RequestRunner):
                     results.append(outcome)
                 else:
                     self._in_transit.append(outcome)
-            while self._in_transit:
-                message = self._in_transit[0].to_bytes()
-                self.generation.receive(Handover.from_bytes(message))
-                self._in_transit.popleft()
+            try:
+                self._deliver()
+            except ValueError:
+                if not results:
+                    raise
+                return results  # not lost to the error, which the next step will meet again
             return results + self.generation.step()
         except ExecutorStoppedError as error:
             raise ExecutorStoppedError(self.unfinished, results) from error.__cause__
+
+    def _deliver(self) -> None:
+        while self._in_transit:
+            message = self._in_transit[0].to_bytes()
+            self.generation.receive(Handover.from_bytes(message))
+            self._in_transit.popleft()
 
     def cancel(self, request_id: RequestId) -> RequestResult:
         """End a request with the tokens it has, wherever it is; raises as `Executor.cancel`."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from typing_extensions import deprecated
 
 from ._admission import SlotAdmission
-from ._checks import check_deployment, check_metadata, check_tensor
+from ._checks import check_deployment, check_metadata, check_tensor, check_tokens
 from ._step_layout import StepLayout, make_layout
 from ._windows import ContextWindows
 
@@ -183,7 +183,7 @@ class DSparkWorker:
 
         Raises:
             TypeError, ValueError, ContextGapError, SlotPoolExhaustedError: as `forward`; generation
-                or padding rows are a `ValueError`.
+                or padding rows, and tokens beyond the vocabulary, are a `ValueError`.
 
         """
         layout = self._layout(metadata)
@@ -193,6 +193,7 @@ class DSparkWorker:
                 "padding rows in a seed step; a seed step has context rows only"
             )
         check_tensor("next_tokens", next_tokens, (layout.num_rows,), torch.long, self.device)
+        check_tokens("next_tokens", next_tokens, self.deployment.target.vocab_size)
         self._check_captured(captured, layout.num_tokens)
         self._admission.admit(metadata)
         self._seed_contexts(layout, captured)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from specmeta import Deployment, RequestId
 
     from ._requests import Request, RequestState
-    from ._step_engine import StepWorker
+    from ._step_worker import StepWorker
     from ._target import TargetRunner
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from ._handover import Handover
 from ._requests import RequestResult
 from ._serving import Server
 from ._step_engine import Chunk
@@ -15,7 +16,6 @@ from ._step_engine import Chunk
 if TYPE_CHECKING:
     from specmeta import Deployment, RequestId
 
-    from ._handover import Handover
     from ._requests import Request, RequestState
     from ._step_worker import StepWorker
     from ._target import TargetRunner
@@ -57,10 +57,16 @@ class GenerationServer(Server):
         """Accept a request from a context server.
 
         Raises:
+            TypeError: not a `Handover`.
             ValueError: the request, or the states that came along, do not fit the deployment.
             ExecutorStoppedError: an earlier step failed.
 
         """
+        if type(handover) is not Handover:
+            raise TypeError(
+                f"handover: {type(handover).__name__} is not a Handover; read a message with "
+                "Handover.from_bytes"
+            )
         self.check(handover.request)
         self._check_parts(handover)
         self._waiting.append(handover)

@@ -67,8 +67,9 @@ class Handover:
                 f"{prompt - self.first_position} rows; hand over every position from "
                 f"first_position {self.first_position} to the prompt's end"
             )
+        limit = self.request.max_new_tokens
         last = self.first_token in self.request.stop_token_ids
-        if last or self.request.max_new_tokens < 2:
+        if last or (type(limit) is int and limit < 2):  # any other type is refused at receipt
             raise ValueError(
                 f"{name}: its first token ends it; return its result instead of handing it over"
             )
@@ -106,8 +107,8 @@ class Handover:
             metadata: dict[str, Any] = json.loads(
                 message[8 : 8 + int.from_bytes(message[:8], "little")]
             )["__metadata__"]
-            numbers = json.loads(metadata["handover"])
-        except (SafetensorError, KeyError, ValueError) as error:
+            numbers = dict(json.loads(metadata["handover"]))
+        except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(
                 "message: not a specmeta hand-over; pass the bytes of Handover.to_bytes unchanged"
             ) from error
@@ -117,6 +118,12 @@ class Handover:
                 f"message: format {metadata.get('format')!r} with {sorted(found)}, expected "
                 f"{_FORMAT!r} with {sorted(expected)}; run the same release on both servers"
             )
+        for name in ("prompt_token_ids", "stop_token_ids"):
+            if (given := tensors[name]).dim() != 1 or given.dtype != torch.int64:
+                raise ValueError(
+                    f"message: {name} is {list(given.shape)} {given.dtype}, expected a row of "
+                    "int64; pass the bytes of Handover.to_bytes unchanged"
+                )
         return cls(
             request=Request(
                 request_id=RequestId(numbers["request_id"]),

@@ -16,7 +16,7 @@ from ._errors import CheckpointError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from specmeta import DType
+    from specmeta import DSparkDrafterConfig, DType
 
 _EMBEDDING = "embed_tokens.weight"
 _HEAD = "lm_head.weight"
@@ -41,7 +41,7 @@ def load_draft_model(
         path: directory with `config.json` and `model.safetensors` (or shards with an index).
         target: where the embedding and the head come from if the checkpoint has none: a
             `transformers` causal language model, or its checkpoint directory.
-        dtype: type of the weights; None keeps the checkpoint's.
+        dtype: floating type of the weights; None keeps the checkpoint's.
 
     Returns:
         The model in eval mode, on the CPU, without gradients.
@@ -50,11 +50,15 @@ def load_draft_model(
         CheckpointError: the configuration cannot be used (see `read_drafter_config`), or a tensor
             is missing, unclaimed or of the wrong shape. One message names file, tensor, both
             shapes and the remedy.
+        ValueError: `dtype` is none of the types that a model can run in.
 
     """
+    wanted = _wanted(dtype)
     directory = Path(path)
     config = read_drafter_config(directory)
     files = weight_files(directory)
+    found = shapes(files)
+    _check_sizes(directory, config, found)
     with torch.device("meta"):
         model = DSparkDraftModel(config)
     for name in _OPTIONAL_BIASES:
@@ -62,7 +66,7 @@ def load_draft_model(
             _drop_bias(model, name)
     expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     borrowed = _borrowed(directory, expected, files, target)
-    _check_tensors(_where(directory, files), expected, shapes(files), borrowed)
+    _check_tensors(_where(directory, files), expected, found, borrowed)
     tensors = read_tensors(files, expected.keys() - borrowed.keys()) | borrowed
     for name, tensor in tensors.items():
         if tensor.dtype not in _PLAIN:
@@ -70,13 +74,48 @@ def load_draft_model(
                 f"{files.get(name, directory)}: {name} is {tensor.dtype}, expected one of "
                 f"{', '.join(map(str, _PLAIN))}; quantized weights are not read"
             )
-    wanted = dtype if dtype is not None else tensors["fc.weight"].dtype
-    if isinstance(wanted, str):
-        wanted = getattr(torch, wanted)
+    if wanted is None:
+        wanted = tensors["fc.weight"].dtype
     model.load_state_dict(
         {name: value.detach().to("cpu", wanted) for name, value in tensors.items()}, assign=True
     )
     return model.eval().requires_grad_(False)
+
+
+def _wanted(dtype: object) -> torch.dtype | None:
+    wanted = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if dtype is not None and wanted not in _PLAIN:
+        raise ValueError(f"dtype: {dtype!r} is none of {', '.join(map(str, _PLAIN))}; pass one")
+    return wanted  # type: ignore[return-value]  # None, or one of _PLAIN
+
+
+def _check_sizes(
+    directory: Path, config: DSparkDrafterConfig, found: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Refuse sizes far beyond the weights, before a model of that size is laid out."""
+    largest = max((max(shape, default=0) for shape in found.values()), default=0)
+    widest = f"no tensor is wider than {largest}"
+    limits = {
+        "num_hidden_layers": (config.num_layers, len(found), f"there are {len(found)} tensors"),
+        "hidden_size": (config.hidden_size, largest, widest),
+        "intermediate_size": (config.intermediate_size, largest, widest),
+        "num_attention_heads": (config.num_attention_heads, largest, widest),
+        "head_dim": (config.head_dim, largest, widest),
+        "markov_rank": (config.markov_rank, largest, widest),
+        # The tensors of this size may all be the target's.
+        "vocab_size": (config.vocab_size, max(largest, 2**31), "no vocabulary is that large"),
+        "block_size": (
+            config.block_size,
+            config.max_position_embeddings,
+            f"max_position_embeddings is {config.max_position_embeddings}",
+        ),
+    }
+    for key, (size, limit, why) in limits.items():
+        if size > limit:
+            raise CheckpointError(
+                f"{directory / 'config.json'}: {key} is {size}, but {why}; use the config.json "
+                "that belongs to these weights"
+            )
 
 
 def _drop_bias(model: DSparkDraftModel, name: str) -> None:

@@ -70,7 +70,7 @@ def load_bundled(
 
     Args:
         decoding_type: which drafter.
-        engine: sizes and dtype; None is 16 requests of up to 512 tokens in float32.
+        engine: sizes and dtype; None is `default_engine()`.
 
     Raises:
         ValueError: no drafter of that type is bundled.
@@ -83,6 +83,18 @@ def load_bundled(
             f"{', '.join(map(repr, _DRAFTERS))}"
         )
     return load_pair(_BUNDLED / "target", _BUNDLED / folder, engine=engine)
+
+
+def default_engine(dtype: DType = "float32") -> EngineConfig:
+    """An engine for small pairs: 16 requests of up to 512 tokens, on one server."""
+    return EngineConfig.sized(
+        max_num_requests=16,
+        max_num_tokens=512,
+        max_seq_len=512,
+        dtype=dtype,
+        overlap_headroom=False,
+        disaggregated=False,
+    )
 
 
 def load_pair(
@@ -99,7 +111,7 @@ def load_pair(
         drafter: a drafter in the published DeepSpec layout.
         prompts: prompts, or a JSON Lines file of `{"text": ..., "document": ...}`; None takes the
             texts that are bundled with the package.
-        engine: sizes and dtype; None is 16 requests of up to 512 tokens in float32.
+        engine: sizes and dtype; None is `default_engine()`.
 
     Raises:
         CheckpointError: a file is missing or cannot be used; the message says which and why.
@@ -107,15 +119,7 @@ def load_pair(
 
     """
     target_path, drafter_path = Path(target), Path(drafter)
-    if engine is None:
-        engine = EngineConfig.sized(
-            max_num_requests=16,
-            max_num_tokens=512,
-            max_seq_len=512,
-            dtype="float32",
-            overlap_headroom=False,
-            disaggregated=False,
-        )
+    engine = default_engine() if engine is None else engine
     target_config = read_target_config(target_path)
     draft_model = load_draft_model(drafter_path, target_path, dtype=engine.dtype)
     deployment = Deployment(

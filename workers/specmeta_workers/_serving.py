@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from specmeta import Deployment, RequestId
 
     from ._requests import FinishReason
-    from ._step_engine import StepWorker
+    from ._step_worker import StepWorker
     from ._target import TargetRunner
 
 
@@ -61,10 +61,12 @@ class RequestRunner(ABC):
 
         Args:
             requests: all are checked before the first runs.
-            on_progress: called with (finished, total) after each step that finished a request.
+            on_progress: called with (finished, total) after each step that finished a request. It
+                may look, and stop the run by raising, but not submit, cancel or step.
 
         Raises:
             ValueError: a request is refused (nothing runs then), or others are still live.
+            RuntimeError: `on_progress` changed what is live.
             ExecutorStoppedError: a step failed; it holds the finished and the unfinished.
 
         """
@@ -82,7 +84,7 @@ class RequestRunner(ABC):
                 finished = self.step()
                 results.update((result.request_id, result) for result in finished)
                 if finished and on_progress is not None:
-                    on_progress(len(results), len(todo))
+                    self._report(on_progress, len(results), len(todo))
             self.flush()
         except ExecutorStoppedError as error:
             finished = [*results.values(), *error.finished]
@@ -93,6 +95,15 @@ class RequestRunner(ABC):
                     self.cancel(request.request_id)
             raise
         return [results[request.request_id] for request in todo]
+
+    def _report(self, on_progress: Callable[[int, int], None], finished: int, total: int) -> None:
+        live = self.unfinished
+        on_progress(finished, total)
+        if self.unfinished != live:
+            raise RuntimeError(
+                "on_progress: submitted, cancelled or served requests inside run(); call submit(), "
+                "cancel() and step() yourself in place of run()"
+            )
 
 
 class Server(ABC):

@@ -6,7 +6,7 @@ unchanged batch (metadata, target rows) is kept from the step before.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import torch
@@ -14,7 +14,9 @@ from torch import Tensor
 
 from specmeta import DFlashDrafterConfig, DSparkDrafterConfig, get_spec_metadata
 
-from ._dspark_worker import DraftOutput
+from ._checks import check_is_deployment
+from ._step_worker import PlainWorker, StepWorker, check_output, check_worker
+from ._target import TargetRunner
 from ._target_layout import TargetRows
 
 if TYPE_CHECKING:
@@ -22,46 +24,8 @@ if TYPE_CHECKING:
 
     from specmeta import Deployment, RequestId
 
+    from ._dspark_worker import DraftOutput
     from ._requests import RequestState
-    from ._target import TargetRunner
-
-
-class StepWorker(Protocol):
-    """What the executors need of a worker; `DSparkWorker` is one.
-
-    The metadata is Any because each worker takes its own class and refuses the rest; the factory
-    picks the class from the deployment.
-    """
-
-    def forward(
-        self, metadata: Any, *, input_ids: Tensor, logits: Tensor, captured: Tensor
-    ) -> DraftOutput:
-        """Verify the drafts of the rows and draft the next ones."""
-        ...
-
-    def seed(self, metadata: Any, *, next_tokens: Tensor, captured: Tensor) -> DraftOutput:
-        """Take over rows whose prompt ran elsewhere, and draft their first block."""
-        ...
-
-
-class PlainWorker:
-    """Greedy decoding without drafts: commits the target's token of each row."""
-
-    def forward(
-        self, metadata: Any, *, input_ids: Tensor, logits: Tensor, captured: Tensor
-    ) -> DraftOutput:
-        """One token a row; the rows have no drafts."""
-        del metadata, input_ids, captured
-        return self._output(logits.argmax(-1))
-
-    def seed(self, metadata: Any, *, next_tokens: Tensor, captured: Tensor) -> DraftOutput:
-        """Nothing to take over."""
-        del metadata, captured
-        return self._output(next_tokens)
-
-    def _output(self, tokens: Tensor) -> DraftOutput:
-        no_drafts = tokens.new_empty(len(tokens), 0)
-        return DraftOutput(tokens[:, None], torch.ones_like(tokens), no_drafts)
 
 
 @attrs.frozen(eq=False)
@@ -84,13 +48,22 @@ class StepEngine:
             of graph buckets, which are captured for draft verification.
 
     Raises:
-        ValueError: the target does not fit the deployment.
+        TypeError: an argument of another type.
+        ValueError: the target or the worker does not fit the deployment.
 
     """
 
     def __init__(
         self, deployment: Deployment, target: TargetRunner, worker: StepWorker | None
     ) -> None:
+        check_is_deployment(deployment)
+        if not isinstance(target, TargetRunner):
+            raise TypeError(
+                f"target: {type(target).__name__} is not a TargetRunner; build it with "
+                "TargetRunner.for_deployment"
+            )
+        if worker is not None:
+            check_worker(worker, deployment, target.device)
         _check_target(deployment, target, captures=worker is not None)
         engine = deployment.engine
         self.deployment = deployment
@@ -140,6 +113,7 @@ class StepEngine:
         output = self.worker.forward(
             self._metadata, input_ids=input_ids, logits=logits, captured=captured
         )
+        self._check(output, [*[1] * len(contexts), *generation_lengths])
         self.released.clear()
         self._commit(contexts, generations, generation_lengths, output)
 
@@ -152,6 +126,7 @@ class StepEngine:
             next_tokens=torch.tensor(next_tokens, device=device),
             captured=captured.to(device),
         )
+        self._check(output, [1] * len(chunks))
         self.released.clear()
         for chunk, drafts in zip(chunks, output.draft_tokens.tolist(), strict=True):
             chunk.state.drafts = drafts
@@ -209,6 +184,15 @@ class StepEngine:
                 seq_lens=batch["seq_lens"] + (self.padding_width,) * padded,
                 slots=(*slots, *[self.target.store.scratch_slot] * padded),
             )
+
+    def _check(self, output: object, row_lengths: Sequence[int]) -> None:
+        check_output(
+            output,
+            row_lengths,
+            self._metadata.num_rows,
+            self.padding_width - 1,
+            self.target.vocab_size,
+        )
 
     def _bucket(self, rows: int) -> int | None:
         """The smallest graph bucket that holds the rows; a deployment's token budget holds it."""

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from specmeta import DFlashDrafterConfig, DSparkDrafterConfig
 
+from ._checks import check_is_deployment
 from ._kv_store import KVStore, KVView
 from ._slots import SlotPool
 from ._target_layout import RowGroup, TargetRows
@@ -84,6 +85,7 @@ class TargetRunner:
     @classmethod
     def for_deployment(cls, model: PreTrainedModel, deployment: Deployment) -> TargetRunner:
         """The runner that a deployment needs: its slots, its lengths, its drafter's layers."""
+        check_is_deployment(deployment)
         drafter, engine = deployment.drafter, deployment.engine
         layers: tuple[int, ...] = ()
         if isinstance(drafter, DSparkDrafterConfig | DFlashDrafterConfig):

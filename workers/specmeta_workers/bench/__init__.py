@@ -1,7 +1,7 @@
 """Measures accept length: over draft length, batch size and serving mode, on a real pair."""
 
 from ._faults import DefaultSlotWorker
-from ._options import MODES, AcceptLengthOptions
+from ._options import MODES, AcceptLengthOptions, Fault, Mode
 from ._plot import check_plot_path, save_plot
 from ._report import PlainRow, Report, Row, measure_accept_length
 from ._table import accept_length_table, difference_lines
@@ -10,6 +10,8 @@ __all__ = [
     "MODES",
     "AcceptLengthOptions",
     "DefaultSlotWorker",
+    "Fault",
+    "Mode",
     "PlainRow",
     "Report",
     "Row",

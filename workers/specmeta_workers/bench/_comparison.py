@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import torch
 
+from .._target import TargetRunner
+from .._target_layout import TargetRows
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -25,8 +28,8 @@ class Difference:
     token: int
     """Index of the generated token at which the runs part."""
     gap: float
-    """Lead of the best over the second-best logit at the decision that tipped, computed alone in
-    float32 or better: a near-tie when it is of the order of rounding."""
+    """Lead of the best over the second-best logit at the decision that tipped, computed alone: a
+    near-tie when it is of the order of the dtype's rounding."""
 
 
 def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
@@ -80,43 +83,20 @@ def draft_gap(pair: Pair, prompt: Prompt, generated: Sequence[int], draft_len: i
     """Least lead of a draft over the second-best token, in the block behind `generated`."""
     tokens = prompt.token_ids + tuple(generated)
     end = len(tokens) - 1  # the anchor's own state is not captured yet
-    captured = _captured_states(pair, tokens[:end])
-    model, window = pair.draft_model, pair.deployment.window_size
-    first = max(0, end - window)
+    model = pair.draft_model
+    window = model.config.sliding_window
+    first = 0 if window is None else max(0, end - window)
+    runner = TargetRunner(pair.target, model.config.layers_to_capture, num_slots=1, max_seq_len=end)
+    try:
+        rows = TargetRows(num_contexts=1, seq_lens=(end,), slots=(0,))
+        _, captured = runner.forward(rows, torch.tensor(tokens[:end]))
+    finally:
+        runner.close()
     positions = torch.arange(first, end)
-    context = model.context_kv(model.project_context(captured[first:end]), positions)
+    context = model.context_kv(model.project_context(captured[first:]), positions)
     anchor = torch.tensor([tokens[-1]])
     readable = torch.ones(1, end - first, dtype=torch.bool)
     hidden = model.block(anchor, torch.tensor([end]), context.transpose(0, 1)[None], readable)
     _, logits, _ = model.sample(hidden, anchor, draft_len)
     best, second = logits[0].double().topk(2, -1).values.unbind(-1)
     return float((best - second).min())
-
-
-def _captured_states(pair: Pair, tokens: Sequence[int]) -> torch.Tensor:
-    """States `[len(tokens), m * d]` of the captured layers, from a forward of their own."""
-    model: Any = pair.target
-    layers = pair.draft_model.config.layers_to_capture
-    states: dict[int, torch.Tensor] = {}
-    modules = [
-        model.get_input_embeddings() if layer == -1 else model.get_decoder().layers[layer]
-        for layer in layers
-    ]
-
-    def keep(layer: int) -> Any:
-        def hook(_: Any, __: Any, output: Any) -> None:
-            states[layer] = output[0] if isinstance(output, tuple) else output
-
-        return hook
-
-    hooks = [
-        module.register_forward_hook(keep(layer))
-        for layer, module in zip(layers, modules, strict=True)
-    ]
-    try:
-        ids = torch.tensor([list(tokens)])
-        model(input_ids=ids, attention_mask=torch.ones_like(ids))
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return torch.cat([states[layer][0] for layer in layers], -1)
