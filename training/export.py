@@ -9,14 +9,17 @@ import argparse
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import save_file
 from tokenizer import END_OF_TEXT
 from tokenizers import Tokenizer
-from train_dspark import drafter_config
+from train_dspark import ANCHORS, drafter_config
 from train_target import load_target
+
+if TYPE_CHECKING:
+    from transformers import Qwen3Config
 
 from specmeta_workers import DSparkDraftModel
 
@@ -35,8 +38,8 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
     path.write_text(json.dumps(value, indent=2) + "\n")
 
 
-def export_target(cache: Path, folder: Path) -> None:
-    """A directory that `AutoModelForCausalLM` and `AutoTokenizer` read."""
+def export_target(cache: Path, folder: Path) -> Qwen3Config:
+    """A directory that `AutoModelForCausalLM` and `AutoTokenizer` read; its configuration."""
     folder.mkdir(parents=True, exist_ok=True)
     model = load_target(cache)
     model.config.dtype = torch.float16
@@ -53,12 +56,14 @@ def export_target(cache: Path, folder: Path) -> None:
         "clean_up_tokenization_spaces": False,
     }
     write_json(folder / "tokenizer_config.json", tokenizer)
+    config: Qwen3Config = model.config
+    return config
 
 
-def export_dspark(cache: Path, folder: Path, vocab_size: int) -> None:
+def export_dspark(cache: Path, folder: Path, target: Qwen3Config) -> None:
     """A directory in the DeepSpec layout, embedding and head left to the target."""
     folder.mkdir(parents=True, exist_ok=True)
-    config = drafter_config(vocab_size, mask_token_id=1)
+    config = drafter_config(target.vocab_size)
     model = DSparkDraftModel(config)
     model.load_state_dict(torch.load(cache / "dspark.pt", weights_only=True)["model"])
     state = half(dict(model.state_dict()))
@@ -84,11 +89,11 @@ def export_dspark(cache: Path, folder: Path, vocab_size: int) -> None:
         "use_sliding_window": True,
         "sliding_window": config.sliding_window,
         "tie_word_embeddings": False,
-        "num_target_layers": 4,
+        "num_target_layers": target.num_hidden_layers,
         "target_layer_ids": list(config.target_layer_ids),
         "block_size": config.block_size,
         "mask_token_id": config.mask_token_id,
-        "num_anchors": 40,
+        "num_anchors": ANCHORS,
         "markov_rank": config.markov_rank,
         "markov_head_type": config.markov_head_type,
         "enable_confidence_head": config.enable_confidence_head,
@@ -136,10 +141,8 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path("training/cache"))
     parser.add_argument("--to", type=Path, default=BUNDLED)
     options = parser.parse_args()
-    export_target(options.cache, options.to / "target")
-    vocab = Tokenizer.from_file(str(options.cache / "tokenizer.json")).get_vocab_size()
-    if (options.cache / "dspark.pt").exists():
-        export_dspark(options.cache, options.to / "dspark", vocab)
+    target = export_target(options.cache, options.to / "target")
+    export_dspark(options.cache, options.to / "dspark", target)
     prompts = held_out_prompts(options.cache)
     lines = [json.dumps(prompt) for prompt in prompts]
     (options.to / "prompts.jsonl").write_text("\n".join(lines) + "\n")

@@ -28,26 +28,17 @@ def make_optimizers(model: nn.Module, matrices: Iterable[Tensor]) -> list[torch.
 
 
 class Schedule:
-    """Linear warm-up to a share of each optimizer's rate, then linear decay to zero."""
+    """Linear warm-up to each optimizer's rate, then linear decay to zero."""
 
-    def __init__(
-        self,
-        optimizers: list[torch.optim.Optimizer],
-        steps: int,
-        *,
-        warm_up: int = WARM_UP,
-        share: float = 1.0,
-    ) -> None:
-        self._groups = [
-            (group, share * group["lr"]) for opt in optimizers for group in opt.param_groups
-        ]
-        self._steps, self._warm_up = steps, warm_up
+    def __init__(self, optimizers: list[torch.optim.Optimizer], steps: int) -> None:
+        self._groups = [(group, group["lr"]) for opt in optimizers for group in opt.param_groups]
+        self._steps = steps
 
     def apply(self, step: int) -> None:
         """Set the learning rates of step `step`, counted from 0."""
-        decay = (self._steps - step) / (self._steps - self._warm_up)
+        decay = (self._steps - step) / (self._steps - WARM_UP)
         for group, peak in self._groups:
-            group["lr"] = peak * min((step + 1) / self._warm_up, decay)
+            group["lr"] = peak * min((step + 1) / WARM_UP, decay)
 
 
 def update(model: nn.Module, optimizers: list[torch.optim.Optimizer], loss: Tensor) -> None:

@@ -28,11 +28,12 @@ from specmeta_workers import DSparkDraftModel
 SEED = 22
 BATCH = 16
 ANCHORS = 40
+MASK_TOKEN_ID = 1
 FIRST_ANCHOR = 16
 LOSS_DECAY = 4.0
 
 
-def drafter_config(vocab_size: int, mask_token_id: int) -> DSparkDrafterConfig:
+def drafter_config(vocab_size: int) -> DSparkDrafterConfig:
     """The architecture of the bundled drafter: 1.4 M parameters of its own."""
     return DSparkDrafterConfig(
         hidden_size=256,
@@ -43,7 +44,7 @@ def drafter_config(vocab_size: int, mask_token_id: int) -> DSparkDrafterConfig:
         intermediate_size=384,
         vocab_size=vocab_size,
         block_size=7,
-        mask_token_id=mask_token_id,
+        mask_token_id=MASK_TOKEN_ID,
         target_layer_ids=(1, 2, 3),
         layer_id_convention="output_of_layer",
         anchor_convention="anchor_first",
@@ -171,7 +172,7 @@ def make_model(cache: Path) -> tuple[DSparkDraftModel, Tensor]:
     """A fresh drafter whose embedding and head are the target's; and that head `[V, d]`."""
     target = load_target(cache)
     head = target.lm_head.weight.detach().clone()
-    model = DSparkDraftModel(drafter_config(target.config.vocab_size, mask_token_id=1))
+    model = DSparkDraftModel(drafter_config(target.config.vocab_size))
     for name, parameter in model.named_parameters():
         if name.startswith(("embed_tokens", "lm_head")):
             parameter.data.copy_(head)

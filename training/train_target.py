@@ -77,11 +77,11 @@ def held_out_loss(lean: LeanQwen3, rows: Tensor) -> float:
     return torch.cat(losses).mean().item()
 
 
-def load_target(cache: Path, name: str = "target.pt") -> Qwen3ForCausalLM:
+def load_target(cache: Path) -> Qwen3ForCausalLM:
     """The trained target in float32, its weights rounded to float16 as they are shipped."""
     tokenizer = Tokenizer.from_file(str(cache / "tokenizer.json"))
     model = Qwen3ForCausalLM(target_config(tokenizer.get_vocab_size()))
-    weights: dict[str, Tensor] = torch.load(cache / name, weights_only=True)["model"]
+    weights: dict[str, Tensor] = torch.load(cache / "target.pt", weights_only=True)["model"]
     model.load_state_dict({key: weight.half().float() for key, weight in weights.items()})
     model.train(mode=False)
     return model

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, cast
 
 import attrs
 import typer
@@ -12,8 +12,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from specmeta import EngineConfig
-from specmeta_workers import Pair, load_bundled, load_pair
+from specmeta_workers import Pair, default_engine, load_bundled, load_pair
 from specmeta_workers import bench as benching
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -70,12 +69,11 @@ def accept_length(
         options = benching.AcceptLengthOptions(
             draft_lens=_integers("draft-len", draft_len),
             batches=_integers("batch", batch),
-            # Any: the options check the names themselves.
-            modes=_modes(mode),
+            modes=_names(mode),
             requests=requests,
             new_tokens=new_tokens,
             graph_batch_sizes=_integers("graph-batch-sizes", graph_batch_sizes),
-            fault=_fault(fault),
+            fault=cast("benching.Fault | None", fault),  # checked there
         )
         if plot is not None:
             benching.check_plot_path(plot)
@@ -126,17 +124,8 @@ def _measure(pair: Pair, options: benching.AcceptLengthOptions) -> benching.Repo
         return benching.measure_accept_length(pair, options, advance)
 
 
-def _pair(target: Path | None, drafter: Path | None, prompts: Path | None, dtype: str) -> Pair:
-    # Any: the engine checks the name of the dtype.
-    name: Any = dtype
-    engine = EngineConfig.sized(
-        max_num_requests=16,
-        max_num_tokens=512,
-        max_seq_len=512,
-        dtype=name,
-        overlap_headroom=False,
-        disaggregated=False,
-    )
+def _pair(target: Path | None, drafter: Path | None, prompts: Path | None, dtype: Any) -> Pair:
+    engine = default_engine(dtype)
     if (target is None) != (drafter is None):
         raise ValueError("--target and --drafter belong together; give both or neither")
     if target is not None and drafter is not None:
@@ -156,12 +145,9 @@ def _integers(name: str, text: str) -> tuple[int, ...]:
         ) from None
 
 
-def _modes(text: str) -> Any:
+def _names(text: str) -> Any:
+    """The parts of a list, whatever they say: the options know the names."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _fault(name: str | None) -> Any:
-    return name
 
 
 def _cores() -> int:
