@@ -406,3 +406,21 @@ def test_an_error_between_two_handovers_of_one_step_loses_neither(
     with pytest.raises(ExecutorStoppedError) as caught:
         server.step()
     assert caught.value.unfinished == tuple(requests)
+
+
+def test_an_interrupt_on_one_server_keeps_the_results_of_the_other() -> None:
+    class Interrupted(PlannedWorker):
+        def seed(self, metadata: DSparkSpecMetadata, **tensors: Tensor) -> DraftOutput:
+            raise KeyboardInterrupt
+
+    deployment = small_deployment(max_num_requests=2)
+    executor = wire(Interrupted(deployment), deployment)
+    for request in (make_requests(1, max_new_tokens=1)[0], make_requests(2)[1]):
+        executor.submit(request)
+    with pytest.raises(KeyboardInterrupt):
+        executor.step()
+    assert [r.request_id for r in executor.unfinished] == [request_id_of(1)]
+    for _ in range(2):
+        with pytest.raises(ExecutorStoppedError) as caught:
+            executor.step()
+        assert [r.token_ids for r in caught.value.finished] == [REFERENCE[0][:1]]

@@ -251,6 +251,26 @@ def test_an_interrupt_in_a_step_comes_through_and_loses_no_request() -> None:
         executor.step()
 
 
+def test_an_interrupt_while_a_slot_is_opened_gives_the_slot_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deployment = small_deployment(max_num_requests=2)
+    target = make_target(deployment)
+
+    def interrupted(_slot: int) -> None:
+        raise KeyboardInterrupt
+
+    executor = Executor(deployment, target, PlannedWorker(deployment))
+    with monkeypatch.context() as patch:
+        patch.setattr(target.store, "open", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            executor.run(make_requests(3))
+    assert executor.unfinished == tuple(make_requests(3))
+    assert len(target.pool) == 0
+    again = Executor(deployment, target, PlannedWorker(deployment)).run(executor.unfinished)
+    assert [r.token_ids for r in again] == [tuple(continuation(i)[:NEW_TOKENS]) for i in range(3)]
+
+
 def test_an_interrupt_between_steps_cancels_the_run_and_nothing_else() -> None:
     executor = make_executor(max_num_requests=2)
 

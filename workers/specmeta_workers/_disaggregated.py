@@ -26,6 +26,8 @@ class DisaggregatedExecutor(RequestRunner):
         self.generation = generation
         # Between the servers: kept until it has arrived, so that an error cannot lose it.
         self._in_transit: deque[Handover] = deque()
+        # Results of a step that an interrupt left: every ExecutorStoppedError since then has them.
+        self._ended: list[RequestResult] = []
 
     @property
     def unfinished(self) -> tuple[Request, ...]:
@@ -60,13 +62,17 @@ class DisaggregatedExecutor(RequestRunner):
                     self._in_transit.append(outcome)
             try:
                 self._deliver()
-            except ValueError:
+            except (ValueError, MemoryError):
                 if not results:
                     raise
                 return results  # not lost to the error, which the next step will meet again
             return results + self.generation.step()
-        except ExecutorStoppedError as error:
-            raise ExecutorStoppedError(self.unfinished, results) from error.__cause__
+        except BaseException as error:
+            if self.stopped:
+                self._ended += results
+            if isinstance(error, ExecutorStoppedError):
+                raise ExecutorStoppedError(self.unfinished, self._ended) from error.__cause__
+            raise
 
     def _deliver(self) -> None:
         while self._in_transit:

@@ -153,7 +153,11 @@ class Server(ABC):
 
     def _open(self, request: Request) -> RequestState:
         state = RequestState(request, self._pool.assign(request.request_id).slot)
-        self._store.open(state.slot)
+        try:
+            self._store.open(state.slot)
+        except BaseException:  # not live yet, so nobody else would give the slot back
+            self._pool.release(request.request_id)
+            raise
         self._live[request.request_id] = state
         return state
 
