@@ -15,7 +15,7 @@ from torch import Tensor
 from specmeta import DFlashDrafterConfig, DSparkDrafterConfig, get_spec_metadata
 
 from ._checks import check_is_deployment
-from ._step_worker import PlainWorker, StepWorker, check_output, check_worker
+from ._step_worker import PlainWorker, StepWorker, check_worker, read_output
 from ._target import TargetRunner
 from ._target_layout import TargetRows
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from specmeta import Deployment, RequestId
 
-    from ._dspark_worker import DraftOutput
     from ._requests import RequestState
+    from ._step_worker import HostOutput
 
 
 @attrs.frozen(eq=False)
@@ -113,9 +113,9 @@ class StepEngine:
         output = self.worker.forward(
             self._metadata, input_ids=input_ids, logits=logits, captured=captured
         )
-        self._check(output, [*[1] * len(contexts), *generation_lengths])
+        outcome = self._read(output, [*[1] * len(contexts), *generation_lengths])
         self.released.clear()
-        self._commit(contexts, generations, generation_lengths, output)
+        self._commit(contexts, generations, generation_lengths, outcome)
 
     def seed(self, chunks: Sequence[Chunk], next_tokens: Sequence[int], captured: Tensor) -> None:
         """Show the worker handed-over states `[sum of lengths, m * d]`; states get its drafts."""
@@ -126,10 +126,10 @@ class StepEngine:
             next_tokens=torch.tensor(next_tokens, device=device),
             captured=captured.to(device),
         )
-        self._check(output, [1] * len(chunks))
+        _, _, drafts = self._read(output, [1] * len(chunks))
         self.released.clear()
-        for chunk, drafts in zip(chunks, output.draft_tokens.tolist(), strict=True):
-            chunk.state.drafts = drafts
+        for chunk, drafted in zip(chunks, drafts, strict=True):
+            chunk.state.drafts = drafted
 
     def flush(self) -> None:
         """Tell the worker about finished requests, in a step of one padding row."""
@@ -185,8 +185,8 @@ class StepEngine:
                 slots=(*slots, *[self.target.store.scratch_slot] * padded),
             )
 
-    def _check(self, output: object, row_lengths: Sequence[int]) -> None:
-        check_output(
+    def _read(self, output: object, row_lengths: Sequence[int]) -> HostOutput:
+        return read_output(
             output,
             row_lengths,
             self._metadata.num_rows,
@@ -203,11 +203,9 @@ class StepEngine:
         contexts: Sequence[Chunk],
         generations: Sequence[RequestState],
         generation_lengths: tuple[int, ...],
-        output: DraftOutput,
+        outcome: HostOutput,
     ) -> None:
-        tokens: list[list[int]] = output.tokens.tolist()
-        accepted: list[int] = output.num_accepted.tolist()
-        drafts: list[list[int]] = output.draft_tokens.tolist()
+        tokens, accepted, drafts = outcome
         for row, chunk in enumerate(contexts):
             state = chunk.state
             if chunk.start + chunk.length == len(state.request.prompt_token_ids):

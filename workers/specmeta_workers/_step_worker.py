@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -77,10 +78,14 @@ def check_worker(worker: object, deployment: Deployment, device: torch.device) -
         )
 
 
-def check_output(
+HostOutput = tuple[list[list[int]], list[int], list[list[int]]]
+"""Tokens, accepted counts and drafts of a `DraftOutput`, on the host."""
+
+
+def read_output(
     output: object, row_lengths: Sequence[int], num_rows: int, max_draft_len: int, vocab_size: int
-) -> None:
-    """Refuse an outcome that no step can have, before any of it is committed.
+) -> HostOutput:
+    """Bring an outcome to the host; refuse one that no step can have, before it is committed.
 
     Args:
         output: what the worker returned.
@@ -113,18 +118,21 @@ def check_output(
                 f"most {width} tokens and {max_draft_len} drafts; return the shapes and the int64 "
                 "of DraftOutput"
             )
-    counts = accepted.tolist()[: len(row_lengths)]
-    for row, (count, length) in enumerate(zip(counts, row_lengths, strict=True)):
+    rows, counts, drafted = tokens.tolist(), accepted.tolist(), drafts.tolist()
+    # Padding rows, which come last, mean nothing.
+    for row, (count, length) in enumerate(zip(counts, row_lengths, strict=False)):
         if not 1 <= count <= length:
             raise ValueError(
                 f"worker: num_accepted[{row}] is {count} for a row of {length} tokens; a row "
                 "commits at least the target's own token, and one more a draft that it accepts"
             )
-    committed = [row[:count] for row, count in zip(tokens.tolist(), counts, strict=False)]
-    for name, rows in (("tokens", committed), ("draft_tokens", drafts.tolist()[: len(counts)])):
-        flat = [token for row in rows for token in row]
+    real = len(row_lengths)
+    committed = [row[:count] for row, count in zip(rows[:real], counts, strict=False)]
+    for name, lists in (("tokens", committed), ("draft_tokens", drafted[:real])):
+        flat = list(chain.from_iterable(lists))
         if flat and not 0 <= min(flat) <= max(flat) < vocab_size:
             raise ValueError(
                 f"worker: {name} has {min(flat)} to {max(flat)}; return tokens of the target's "
                 f"vocabulary, 0 to {vocab_size - 1}"
             )
+    return rows, counts, drafted
