@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _PER_ROW = ("request_ids", "seq_lens")
 _PER_CONTEXT = ("context_positions",)
-_COUNTS = ("num_contexts", "num_padding", "finished_request_ids")
+_COUNTS = ("num_contexts", "num_padding", "finished_request_ids", "all_rank_num_generations")
 _BATCH = (*_PER_ROW, *_PER_CONTEXT, *_COUNTS)
 
 
@@ -21,6 +21,15 @@ def fill(metadata: "_SpecMetadata", rows: Any) -> int:
     validation reports.
     """
     return max(0, metadata.max_num_requests - len(rows)) if isinstance(rows, tuple) else 0
+
+
+def rank_counts(metadata: "_SpecMetadata", given: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """The counts of the next batch: under attention DP they must be gathered again."""
+    if given is None and metadata.all_rank_num_generations is not None:
+        fact = f"not given, although this batch has {short(metadata.all_rank_num_generations)}"
+        line = rules.RANK_COUNTS_ABSENT.broken("all_rank_num_generations", fact, value=None)
+        raise validation_error(type(metadata).__name__, [line])
+    return given
 
 
 def selected(metadata: "_SpecMetadata", rows: Sequence[int]) -> dict[str, Any]:

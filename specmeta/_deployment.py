@@ -41,13 +41,13 @@ class Deployment(SpecModel, frozen=True):
 
     @property
     def window_size(self) -> int:
-        """Context positions that the drafter attends to: its window, or max_seq_len without one, in
-        tokens.
+        """Context positions that the drafter attends to, in tokens: its window, but no more than
+        max_seq_len, which is also what a drafter without a window has.
         """
-        drafter = self.drafter
+        drafter, longest = self.drafter, self.engine.max_seq_len
         if isinstance(drafter, MTPDrafterConfig) or drafter.sliding_window is None:
-            return self.engine.max_seq_len
-        return drafter.sliding_window
+            return longest
+        return min(drafter.sliding_window, longest)
 
     def broken_rules(self) -> Sequence[InitErrorDetails]:
         return [*super().broken_rules(), *self._pairing(), *self._draft_length(), *self._capacity()]
@@ -100,9 +100,8 @@ class Deployment(SpecModel, frozen=True):
             yield rules.DRAFT_BEYOND_BLOCK.broken("decoding.max_draft_len", fact, value=draft_len)
         if self.window_size < draft_len + 1:
             fact = f"{self.window_size} is below max_draft_len + 1 ({draft_len + 1})"
-            field = (
-                "engine.max_seq_len" if drafter.sliding_window is None else "drafter.sliding_window"
-            )
+            by_engine = self.window_size == self.engine.max_seq_len
+            field = "engine.max_seq_len" if by_engine else "drafter.sliding_window"
             yield rules.WINDOW_TOO_SMALL.broken(field, fact, value=self.window_size)
 
     def _capacity(self) -> Iterator[InitErrorDetails]:

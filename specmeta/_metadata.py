@@ -8,7 +8,7 @@ from pydantic_core import InitErrorDetails
 
 from . import _rules as rules
 from ._base import SpecModel
-from ._batching import concatenated, fill, selected
+from ._batching import concatenated, fill, rank_counts, selected
 from ._drafting import drafting_is_valid, explain_drafting
 from ._errors import show, validation_error
 from ._rows import explain_rows, rows_are_valid
@@ -136,7 +136,7 @@ class _SpecMetadata(SpecModel, frozen=True):
                 "context_positions": context_positions,
                 "num_padding": num_padding,
                 "finished_request_ids": finished_request_ids,
-                "all_rank_num_generations": all_rank_num_generations,
+                "all_rank_num_generations": rank_counts(self, all_rank_num_generations),
             }
         )
 
@@ -166,17 +166,24 @@ class _SpecMetadata(SpecModel, frozen=True):
             }
         )
 
-    def select(self, rows: Sequence[int]) -> Self:
+    def select(
+        self, rows: Sequence[int], *, all_rank_num_generations: tuple[int, ...] | None = None
+    ) -> Self:
         """The batch of these rows (indices into `request_ids`), contexts first, each group in the
         given order.
 
-        Fields that are not per row stay as they are; a graph bucket is padded again to its size.
+        Fields that are not per row stay as they are, finished_request_ids among them; a graph
+        bucket is padded again to its size, and under attention DP the new counts must be given.
         Raises ``pydantic.ValidationError`` for an index that is out of range, repeated or not an
         int.
         """
-        return self.model_copy(update=selected(self, rows))
+        update = selected(self, rows)
+        update["all_rank_num_generations"] = rank_counts(self, all_rank_num_generations)
+        return self.model_copy(update=update)
 
-    def concat(self, *others: Self) -> Self:
+    def concat(
+        self, *others: Self, all_rank_num_generations: tuple[int, ...] | None = None
+    ) -> Self:
         """The rows of this batch and of `others` in one batch of the same shape: all contexts
         first, then all generations.
 
@@ -184,7 +191,10 @@ class _SpecMetadata(SpecModel, frozen=True):
         Raises ``pydantic.ValidationError`` where a field that is not per batch differs, or where
         the rows break a rule.
         """
-        return self.model_copy(update=concatenated(self, others))
+        update = concatenated(self, others)
+        for part in (self, *others):
+            update["all_rank_num_generations"] = rank_counts(part, all_rank_num_generations)
+        return self.model_copy(update=update)
 
 
 class _BlockSpecMetadata(_SpecMetadata, frozen=True):
@@ -210,7 +220,7 @@ class _BlockSpecMetadata(_SpecMetadata, frozen=True):
 
 @final
 class DSparkSpecMetadata(_BlockSpecMetadata, frozen=True):
-    """The batch of a step of a `DSparkWorker`."""
+    """The batch of a step of a DSpark worker."""
 
     decoding_type: Literal["DSpark"] = "DSpark"
     """Method tag, by which unions are told apart."""
@@ -218,7 +228,7 @@ class DSparkSpecMetadata(_BlockSpecMetadata, frozen=True):
 
 @final
 class DFlashSpecMetadata(_BlockSpecMetadata, frozen=True):
-    """The batch of a step of a `DFlashWorker`."""
+    """The batch of a step of a DFlash worker."""
 
     decoding_type: Literal["DFlash"] = "DFlash"
     """Method tag, by which unions are told apart."""
@@ -226,7 +236,7 @@ class DFlashSpecMetadata(_BlockSpecMetadata, frozen=True):
 
 @final
 class MTPSpecMetadata(_SpecMetadata, frozen=True):
-    """The batch of a step of an `MTPWorker`."""
+    """The batch of a step of an MTP worker."""
 
     decoding_type: Literal["MTP"] = "MTP"
     """Method tag, by which unions are told apart."""

@@ -97,6 +97,12 @@ FINISHED_REQUEST_IN_BATCH = Rule(
     "a slot that is released and used in one step loses its window",
     "release the request in the step after its last one",
 )
+RANK_COUNTS_ABSENT = Rule(
+    "rank_counts_absent",
+    "another batch has other counts, and ranks that disagree on them wait for each other for ever",
+    "gather the counts of the new batch and pass all_rank_num_generations",
+    ("NVIDIA/TensorRT-LLM#17095",),
+)
 RANK_COUNTS_INVALID = Rule(
     "rank_counts_invalid",
     "attention-DP ranks must agree on the shape of a step",

@@ -1,5 +1,7 @@
 """From one batch to the next: with_batch, select, concat, graph buckets, the factory."""
 
+from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -301,7 +303,7 @@ def test_select_and_concat_are_inverse(metadata: Any, data: st.DataObject) -> No
     rest = [row for row in rows if row not in chosen]
     if not chosen or not rest:
         return
-    plain = metadata.model_copy(update={"num_padding": 0})
+    plain = metadata.model_copy(update={"num_padding": 0, "all_rank_num_generations": None})
     joined = plain.select(chosen).concat(plain.select(rest))
     before, after = (sorted(zip(m.request_ids, m.seq_lens, strict=True)) for m in (plain, joined))
     assert after == before
@@ -340,3 +342,27 @@ def test_the_fast_pass_and_the_explanation_agree(fields: dict[str, Any]) -> None
     vars(unchecked).update(fields)  # what documentation calls sabotage
     assert rows_are_valid(fields) == (not explain_rows(unchecked))
     assert drafting_is_valid(fields) == (not list(explain_drafting(unchecked)))
+
+
+def test_under_attention_dp_another_batch_needs_new_counts() -> None:
+    first = make_dspark_metadata(request_ids=(3, 4), all_rank_num_generations=(2, 5))
+    second = make_dspark_metadata(request_ids=(6,))
+    batch: dict[str, Any] = {
+        "request_ids": (RequestId(3),),
+        "num_contexts": 0,
+        "seq_lens": (8,),
+        "context_positions": (),
+    }
+    changes: tuple[Callable[..., DSparkSpecMetadata], ...] = (
+        partial(first.with_batch, **batch),
+        partial(first.select, [0]),
+        partial(first.concat, second),
+        partial(second.concat, first),
+    )
+    for change in changes:
+        with pytest.raises(ValidationError) as caught:
+            change()
+        (line,) = caught.value.errors()
+        assert (line["type"], line["loc"]) == ("rank_counts_absent", ("all_rank_num_generations",))
+        assert change(all_rank_num_generations=(1, 5)).all_rank_num_generations == (1, 5)
+    assert first.create_cuda_graph_metadata(4).all_rank_num_generations == (2, 5)

@@ -81,6 +81,7 @@ def test_the_window_is_the_drafters_or_the_longest_sequence() -> None:
     assert make_deployment(sliding_window=32).window_size == 32
     assert make_deployment(sliding_window=None, max_seq_len=200).window_size == 200
     assert make_deployment("MTP", max_seq_len=200).window_size == 200
+    assert make_deployment(sliding_window=4096, max_seq_len=200).window_size == 200
 
 
 # B = 8: (pipeline stages, overlap headroom, disaggregated) -> seats.
