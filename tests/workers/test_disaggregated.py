@@ -189,6 +189,7 @@ def test_a_message_survives_bytes_exactly_and_shares_no_memory() -> None:
     copy = Handover.from_bytes(handover.to_bytes())
     assert copy.request == handover.request
     assert (copy.first_token, copy.first_position) == (handover.first_token, 18)
+    assert copy.target_layer_ids == handover.target_layer_ids == (0, 2)
     for name in ("keys", "values", "captured"):
         ours, theirs = getattr(handover, name), getattr(copy, name)
         assert torch.equal(ours, theirs)
@@ -226,12 +227,8 @@ def test_other_bytes_are_refused(message: bytes) -> None:
 )
 def test_parts_that_do_not_fit_each_other_are_refused(change: dict[str, Any], message: str) -> None:
     handover = handover_of(5)
-    fields = {
-        name: getattr(handover, name)
-        for name in ("request", "first_token", "keys", "values", "captured", "first_position")
-    }
     with pytest.raises(ValueError, match=message):
-        Handover(**{**fields, **change})
+        attrs.evolve(handover, **change)
 
 
 @pytest.mark.parametrize(
@@ -240,6 +237,8 @@ def test_parts_that_do_not_fit_each_other_are_refused(change: dict[str, Any], me
         ({"first_token": VOCAB}, f"request 1185: first_token {VOCAB} is not an int from 0 to"),
         ({"first_token": -1}, "first_token -1 is not an int"),
         ({"first_token": "3"}, "first_token '3' is not an int"),
+        ({"target_layer_ids": (1, 2)}, r"of target_layer_ids \(1, 2\), this server needs \(0, 2\)"),
+        ({"target_layer_ids": 3}, r"of target_layer_ids 3, this server needs \(0, 2\); run the"),
         ({"first_position": 19}, "first_position 19 is above 18, where the window of 12 begins"),
     ],
 )

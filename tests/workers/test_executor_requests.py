@@ -368,6 +368,10 @@ def test_what_is_no_deployment_target_or_worker_is_refused_before_anything_runs(
     other = PlannedWorker(small_deployment(num_seq_slots=17))
     with pytest.raises(ValueError, match="worker: its deployment is not this one; build"):
         Executor(deployment, target, other)
+    elsewhere = PlannedWorker(deployment)
+    elsewhere.device = torch.device("meta")
+    with pytest.raises(ValueError, match="worker: its device is meta, the target's cpu; build"):
+        Executor(deployment, target, elsewhere)
 
 
 def test_two_executors_on_one_target_cannot_take_each_others_slots() -> None:

@@ -122,4 +122,5 @@ class ContextServer(Server):
             values=values,
             captured=captured,
             first_position=len(request.prompt_token_ids) - len(captured),
+            target_layer_ids=self._engine.target.target_layer_ids,
         )

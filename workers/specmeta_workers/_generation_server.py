@@ -126,6 +126,11 @@ class GenerationServer(Server):
                     f"{name}: its {part} are {has}, this server needs {needs}; run the same target "
                     "and drafter on both servers"
                 )
+        if (layers := handover.target_layer_ids) != target.target_layer_ids:
+            raise ValueError(
+                f"{name}: its captured states are of target_layer_ids {layers}, this server needs "
+                f"{target.target_layer_ids}; run the same drafter on both servers"
+            )
         token = handover.first_token
         if type(token) is not int or not 0 <= token < target.vocab_size:
             raise ValueError(

@@ -17,7 +17,7 @@ from ._requests import Request
 
 _FORMAT = "specmeta.handover.v1"
 _TENSORS = {"prompt_token_ids", "stop_token_ids", "keys", "values", "captured"}
-_NUMBERS = {"request_id", "max_new_tokens", "first_token", "first_position"}
+_NUMBERS = {"request_id", "max_new_tokens", "first_token", "first_position", "target_layer_ids"}
 
 
 @attrs.frozen(eq=False)
@@ -41,6 +41,8 @@ class Handover:
     """Captured hidden states `[n, m * d]` of the last n prompt positions, n at most the window."""
     first_position: int
     """Absolute position of the first row of `captured`; its last row is the prompt's last token."""
+    target_layer_ids: tuple[int, ...]
+    """The layers in `captured`: those of another drafter may have the same shape."""
 
     def __attrs_post_init__(self) -> None:
         name = f"handover of request {self.request.request_id}"
@@ -90,6 +92,7 @@ class Handover:
             "max_new_tokens": request.max_new_tokens,
             "first_token": self.first_token,
             "first_position": self.first_position,
+            "target_layer_ids": self.target_layer_ids,
         }
         metadata = {"format": _FORMAT, "handover": json.dumps(numbers)}
         return safetensors.torch.save(tensors, metadata)
@@ -124,6 +127,7 @@ class Handover:
                     f"message: {name} is {list(given.shape)} {given.dtype}, expected a row of "
                     "int64; pass the bytes of Handover.to_bytes unchanged"
                 )
+        layers = numbers["target_layer_ids"]
         return cls(
             request=Request(
                 request_id=RequestId(numbers["request_id"]),
@@ -136,4 +140,5 @@ class Handover:
             values=tensors["values"],
             captured=tensors["captured"],
             first_position=numbers["first_position"],
+            target_layer_ids=tuple(layers) if isinstance(layers, list) else layers,
         )
