@@ -92,6 +92,8 @@ def accept_length(
         typer.echo(json.dumps(report.to_json(), indent=2))
     else:
         console = Console()
+        if not console.is_terminal:  # a file has no width, and rich would assume 80
+            console = Console(width=benching.TABLE_WIDTH)
         console.print(benching.accept_length_table(report))
     messages = Console(stderr=True)
     for line in benching.difference_lines(report):

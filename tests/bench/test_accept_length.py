@@ -2,10 +2,14 @@
 pair in float64, in which nothing may depend on the batch.
 """
 
+import io
+
 import pytest
+from rich.console import Console
 
 from specmeta_workers import Pair
 from specmeta_workers.bench import (
+    TABLE_WIDTH,
     AcceptLengthOptions,
     Report,
     accept_length_table,
@@ -115,8 +119,22 @@ def test_the_default_slot_fault_collapses_with_the_batch_and_keeps_the_output(pa
     assert any("accept length" in finding for finding in faulty.findings())
 
 
-def test_the_table_has_a_line_for_each_row(report: Report) -> None:
-    assert accept_length_table(report).row_count == len(report.rows)
+@pytest.mark.parametrize("width", [80, TABLE_WIDTH])
+def test_no_figure_of_the_table_is_cut(report: Report, width: int) -> None:
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(accept_length_table(report))
+    text = console.export_text()
+    assert "…" not in text.replace("1 …", "")
+    for row in report.rows:
+        line = next(
+            line
+            for line in text.splitlines()
+            if line.split()[:3] == [row.mode, str(row.draft_len), str(row.batch)]
+        )
+        assert f" {row.accept_length_mean:.2f} " in line
+        assert f" {row.accept_length_pooled:.2f} " in line
+        assert f" {row.speedup:.2f} " in line
+        assert line.rstrip().endswith(f"{row.outputs_equal}/16")
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ from ._faults import DefaultSlotWorker
 from ._options import MODES, AcceptLengthOptions, Fault, Mode
 from ._plot import check_plot_path, save_plot
 from ._report import PlainRow, Report, Row, measure_accept_length
-from ._table import accept_length_table, difference_lines
+from ._table import TABLE_WIDTH, accept_length_table, difference_lines
 
 __all__ = [
     "MODES",
+    "TABLE_WIDTH",
     "AcceptLengthOptions",
     "DefaultSlotWorker",
     "Fault",
