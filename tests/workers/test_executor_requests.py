@@ -419,6 +419,14 @@ def test_a_target_in_another_precision_is_refused() -> None:
         Executor(deployment, target, None)
 
 
+@pytest.mark.parametrize("size", ["tensor_parallel_size", "pipeline_parallel_size"])
+def test_parallel_sizes_that_the_executor_would_ignore_are_refused(size: str) -> None:
+    deployment = small_deployment(**{size: 2})
+    target = make_target(deployment)
+    with pytest.raises(ValueError, match=rf"engine\.{size}: 2, but .* one device; set it to 1"):
+        Executor(deployment, target, None)
+
+
 def test_prompt_lengths_of_these_tests_cross_the_window() -> None:
     assert min(PROMPT_LENGTHS) == 1
     assert max(PROMPT_LENGTHS) > 12

@@ -11,7 +11,7 @@ from typing_extensions import deprecated
 
 from ._admission import SlotAdmission
 from ._checks import check_deployment, check_metadata, check_tensor, check_tokens
-from ._step_layout import StepLayout, make_layout
+from ._step_layout import StepLayout, accept_greedy, make_layout
 from ._windows import ContextWindows
 
 if TYPE_CHECKING:
@@ -266,13 +266,3 @@ class DSparkWorker:
             # Inside the step, so that replays of a captured graph cannot accumulate a position.
             windows.reset((windows.scratch_slot,))
         return drafts
-
-
-def accept_greedy(layout: StepLayout, input_ids: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The target's tokens `[R, K + 1]` and how many each row commits `[R]`.
-
-    `n = 1 + sum(cumprod(draft == target))` over the drafts that a row brought.
-    """
-    tokens = logits.argmax(-1).take(layout.logit_index)
-    matches = (input_ids.take(layout.draft_index) == tokens[:, :-1]) & layout.draft_exists
-    return tokens, matches.cumprod(1).sum(1) + 1

@@ -225,6 +225,11 @@ class StepEngine:
 
 def _check_target(deployment: Deployment, target: TargetRunner, *, captures: bool) -> None:
     engine, drafter = deployment.engine, deployment.drafter
+    for name in ("tensor_parallel_size", "pipeline_parallel_size"):
+        if (size := getattr(engine, name)) != 1:
+            raise ValueError(
+                f"engine.{name}: {size}, but the reference executor runs on one device; set it to 1"
+            )
     wanted: dict[str, tuple[object, object]] = {
         "num_slots": (target.store.num_slots, engine.num_seq_slots),
         "vocab_size": (target.vocab_size, deployment.target.vocab_size),

@@ -123,3 +123,13 @@ def _context_layout(
         ends=torch.tensor(ends, device=device),
         lengths=torch.tensor(metadata.seq_lens[: metadata.num_contexts], device=device),
     )
+
+
+def accept_greedy(layout: StepLayout, input_ids: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
+    """The target's tokens `[R, K + 1]` and how many each row commits `[R]`.
+
+    `n = 1 + sum(cumprod(draft == target))` over the drafts that a row brought.
+    """
+    tokens = logits.argmax(-1).take(layout.logit_index)
+    matches = (input_ids.take(layout.draft_index) == tokens[:, :-1]) & layout.draft_exists
+    return tokens, matches.cumprod(1).sum(1) + 1
