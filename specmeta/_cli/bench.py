@@ -96,8 +96,9 @@ def accept_length(
             console = Console(width=benching.TABLE_WIDTH)
         console.print(benching.accept_length_table(report))
     messages = Console(stderr=True)
-    for line in benching.difference_lines(report):
-        messages.print(line, highlight=False)
+    if fault is None:  # with a fault they are no near-ties
+        for line in benching.difference_lines(report):
+            messages.print(line, highlight=False)
     if plot is not None:
         benching.save_plot(report, plot)
         messages.print(f"wrote {plot}")

@@ -69,8 +69,8 @@ def _caption(report: Report) -> str:
         "ratio: pooled over that of the smallest batch, with its 95 % bootstrap interval. equal: "
         "requests whose output equals plain greedy decoding, token by token.\n"
         f"Plain greedy decoding: {plain} tok/s; × plain is the median of interleaved pairs.\n"
-        f"Distinct 4-grams in the outputs: {report.distinct_4grams:.2f} of all. "
-        f"{report.dtype}, {report.new_tokens} tokens a request, {report.processes} processes, "
+        f"Distinct 4-grams in the outputs: {report.distinct_4grams:.2f}. {report.dtype}, "
+        f"{report.new_tokens} tokens a request, processes: {report.processes}, "
         f"{report.seconds:.0f} s."
     )
 
