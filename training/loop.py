@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,11 +12,22 @@ from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path
 
 MUON_LR = 0.02
 ADAM_LR = 3e-3
 WARM_UP = 100
+
+
+def training_options(description: str | None, steps: int) -> argparse.Namespace:
+    """The options of a training: `cache`, `steps`, `save_every`; sets torch's threads."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--cache", type=Path, default=Path("training/cache"))
+    parser.add_argument("--steps", type=int, default=steps)
+    parser.add_argument("--save-every", type=int, default=200)
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    return options
 
 
 def make_optimizers(model: nn.Module, matrices: Iterable[Tensor]) -> list[torch.optim.Optimizer]:

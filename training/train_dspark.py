@@ -10,20 +10,21 @@ Resumable: it saves a checkpoint every `--save-every` steps and goes on from the
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from lean_qwen3 import apply_rotary, rms_norm, rotary_tables
-from loop import make_optimizers, train_resumable
+from loop import make_optimizers, train_resumable, training_options
 from torch import Tensor
 from train_target import load_target
 
 from specmeta import DSparkDrafterConfig
 from specmeta_workers import DSparkDraftModel
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SEED = 22
 BATCH = 16
@@ -243,13 +244,7 @@ def train(cache: Path, steps: int, save_every: int) -> None:
 
 def main() -> None:
     """Parse the options and train."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cache", type=Path, default=Path("training/cache"))
-    parser.add_argument("--steps", type=int, default=3200)
-    parser.add_argument("--save-every", type=int, default=200)
-    parser.add_argument("--threads", type=int, default=2)
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    options = training_options(__doc__, steps=3200)
     train(options.cache, options.steps, options.save_every)
 
 

@@ -7,17 +7,19 @@ Resumable: it saves a checkpoint every `--save-every` steps and goes on from the
 
 from __future__ import annotations
 
-import argparse
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from lean_qwen3 import LeanQwen3
-from loop import make_optimizers, train_resumable
+from loop import make_optimizers, train_resumable, training_options
 from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import Qwen3Config, Qwen3ForCausalLM
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SEED = 20
 LENGTH = 256
@@ -125,13 +127,7 @@ def train(cache: Path, steps: int, save_every: int) -> None:
 
 def main() -> None:
     """Parse the options and train."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cache", type=Path, default=Path("training/cache"))
-    parser.add_argument("--steps", type=int, default=2200)
-    parser.add_argument("--save-every", type=int, default=200)
-    parser.add_argument("--threads", type=int, default=2)
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    options = training_options(__doc__, steps=2200)
     train(options.cache, options.steps, options.save_every)
 
 
