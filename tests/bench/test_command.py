@@ -67,6 +67,9 @@ def test_another_pair_is_served_from_its_directories() -> None:
         (["--prompts", "nowhere.jsonl"], "nowhere.jsonl"),
         (["--plot", "figure.pdf"], "ends in neither .png nor .svg"),
         (["--plot", "no/such/folder/figure.png"], "does not exist"),
+        (["--graph-batch-sizes", "3,2"], "graph_batch_sizes[1]: 2; give sizes"),
+        (["--graph-batch-sizes", "0"], "graph_batch_sizes[0]: 0; give sizes"),
+        (["--new-tokens", "100000"], "exceeds the models' 1024 positions; ask for at most"),
         (["--processes", "0"], "processes: 0 is not an int of at least 1"),
     ],
 )

@@ -82,8 +82,9 @@ class AcceptLengthOptions:
         """Refuse what this pair cannot serve.
 
         Raises:
-            ValueError: more requests than prompts, a draft length beyond the drafter's block, or
-                one new token, which leaves nothing to decode.
+            ValueError: more requests than prompts, a draft length beyond the drafter's block, one
+                new token, which leaves nothing to decode, more than the positions allow, or graph
+                sizes that do not increase.
 
         """
         if self.requests > len(pair.prompts):
@@ -102,3 +103,21 @@ class AcceptLengthOptions:
             raise ValueError(
                 f"new_tokens: {self.new_tokens} is the prefill's token alone; ask for at least 2"
             )
+        prompt = max(len(prompt.token_ids) for prompt in pair.prompts[: self.requests])
+        positions = min(
+            pair.deployment.target.max_position_embeddings,
+            pair.deployment.drafter.max_position_embeddings,
+        )
+        most = positions - prompt - max(self.draft_lens) - 1
+        if self.new_tokens > most:
+            raise ValueError(
+                f"new_tokens: {self.new_tokens} behind a prompt of {prompt} exceeds the models' "
+                f"{positions} positions; ask for at most {most}"
+            )
+        sizes = self.graph_batch_sizes
+        for index, size in enumerate(sizes):
+            if size <= (sizes[index - 1] if index else 0):
+                raise ValueError(
+                    f"graph_batch_sizes[{index}]: {size}; give sizes from 1 on that strictly "
+                    "increase"
+                )
