@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from annotated_types import Gt, Lt
 from pydantic import BaseModel, ConfigDict, create_model
 
-from specmeta import DSparkSpecMetadata
+from specmeta import DSparkSpecMetadata, SamplingParams
 from specmeta.testing import make_dspark_metadata
 
 FIELDS = list(DSparkSpecMetadata.model_fields)
@@ -43,6 +43,7 @@ def candidates(rows: int) -> dict[str, Callable[[], object]]:
         "seq_lens": metadata.seq_lens,
         "context_positions": (),
     }
+    params = tuple(SamplingParams(temperature=1.0, seed=index) for index in range(rows))
     obvious = {name: fields[name] for name in _OBVIOUS}
     obvious_model: type[BaseModel] = Obvious
     return {
@@ -50,6 +51,7 @@ def candidates(rows: int) -> dict[str, Callable[[], object]]:
         "pydantic, element constraints": lambda: obvious_model(**obvious),
         "DSparkSpecMetadata(...)": lambda: DSparkSpecMetadata(**fields),
         "metadata.with_batch(...)": lambda: metadata.with_batch(**batch),
+        "the same, with sampling": lambda: metadata.with_batch(**batch, sampling=params),
         "reuse of the same object": lambda: metadata,
     }
 

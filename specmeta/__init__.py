@@ -12,6 +12,7 @@ from ._drafter import DFlashDrafterConfig, DrafterConfig, DSparkDrafterConfig, M
 from ._engine import EngineConfig
 from ._factory import get_spec_metadata
 from ._metadata import DFlashSpecMetadata, DSparkSpecMetadata, MTPSpecMetadata, SpecMetadata
+from ._sampling import SamplingParams
 from ._target import TargetConfig
 from ._types import (
     AnchorConvention,
@@ -21,6 +22,7 @@ from ._types import (
     MarkovHeadType,
     RequestId,
     SeqSlot,
+    TargetHiddenState,
     WindowCausality,
 )
 
@@ -44,9 +46,11 @@ __all__ = [
     "MTPSpecMetadata",
     "MarkovHeadType",
     "RequestId",
+    "SamplingParams",
     "SeqSlot",
     "SpecMetadata",
     "TargetConfig",
+    "TargetHiddenState",
     "ValidationError",
     "WindowCausality",
     "get_spec_metadata",

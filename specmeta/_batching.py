@@ -9,8 +9,9 @@ from ._errors import show, validation_error
 
 if TYPE_CHECKING:
     from ._metadata import _SpecMetadata
+    from ._sampling import SamplingParams
 
-_PER_ROW = ("request_ids", "seq_lens")
+_PER_ROW = ("request_ids", "seq_lens", "sampling")
 _PER_CONTEXT = ("context_positions",)
 _COUNTS = ("num_contexts", "num_padding", "finished_request_ids", "all_rank_num_generations")
 _BATCH = (*_PER_ROW, *_PER_CONTEXT, *_COUNTS)
@@ -32,6 +33,17 @@ def rank_counts(metadata: "_SpecMetadata", given: tuple[int, ...] | None) -> tup
     return given
 
 
+def sampling_of_next(
+    metadata: "_SpecMetadata", given: "tuple[SamplingParams, ...] | None"
+) -> "tuple[SamplingParams, ...] | None":
+    """The parameters of the next batch: where rows are sampled, new rows bring theirs."""
+    if given is None and metadata.sampling is not None:
+        fact = "not given, although the rows of this batch are sampled"
+        line = rules.SAMPLING_ABSENT.broken("sampling", fact, value=None)
+        raise validation_error(type(metadata).__name__, [line])
+    return given
+
+
 def selected(metadata: "_SpecMetadata", rows: Sequence[int]) -> dict[str, Any]:
     """The fields that change when only these rows stay: contexts first, else in the given order."""
     _check_selection(metadata, rows)
@@ -41,7 +53,8 @@ def selected(metadata: "_SpecMetadata", rows: Sequence[int]) -> dict[str, Any]:
     for names, kept in ((_PER_ROW, ordered), (_PER_CONTEXT, contexts)):
         for name in names:
             values = getattr(metadata, name)
-            update[name] = tuple(values[row] for row in kept)
+            # sampling alone may be None, and then is for every row
+            update[name] = None if values is None else tuple(values[row] for row in kept)
     if metadata.is_cuda_graph:
         update["num_padding"] = fill(metadata, update["request_ids"])
     return update
@@ -73,8 +86,10 @@ def concatenated(first: "_SpecMetadata", others: Sequence["_SpecMetadata"]) -> d
     parts = (first, *others)
     update: dict[str, Any] = {"num_contexts": sum(part.num_contexts for part in parts)}
     for name in _PER_ROW:
-        contexts: list[int] = []
-        generations: list[int] = []
+        if getattr(first, name) is None:
+            continue
+        contexts: list[Any] = []
+        generations: list[Any] = []
         for part in parts:
             values = getattr(part, name)
             contexts += values[: part.num_contexts]
@@ -101,3 +116,7 @@ def _check_same_shape(first: "_SpecMetadata", others: Sequence["_SpecMetadata"])
                 fact = f"{short(theirs)} is not the first part's {short(mine)}"
                 line = rules.STATIC_PART_DIFFERS.broken(name, fact, value=theirs)
                 raise validation_error(type(first).__name__, [line])
+        if (other.sampling is None) != (first.sampling is None):
+            fact = "None in one part and given in another"
+            line = rules.SAMPLING_ABSENT.broken("sampling", fact, value=None)
+            raise validation_error(type(first).__name__, [line])

@@ -1,6 +1,7 @@
 """What the user chooses about speculation."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated, Literal, final
 
 from pydantic import Field
@@ -8,7 +9,7 @@ from pydantic_core import InitErrorDetails
 
 from . import _rules as rules
 from ._base import SpecModel
-from ._types import DraftLen, PositiveInt, UnitFloat
+from ._types import DraftLen, PositiveInt, StepRates, UnitFloat
 
 
 class _Decoding(SpecModel, frozen=True):
@@ -49,6 +50,30 @@ class DSparkDecodingConfig(_Decoding, frozen=True):
 
     decoding_type: Literal["DSpark"] = "DSpark"
     """Method tag, by which unions are told apart."""
+
+    confidence_threshold: UnitFloat | None = None
+    """Confidence below which a draft and those behind it are not verified; None verifies all."""
+
+    steps_per_second: StepRates | None = None
+    """Measured speed of the target: pairs (tokens of a batch, steps a second), tokens increasing.
+    With it, the drafts that are verified are chosen for throughput; None verifies what the
+    threshold leaves."""
+
+    def broken_rules(self) -> Sequence[InitErrorDetails]:
+        problems = [*super().broken_rules()]
+        rates, field = self.steps_per_second, "steps_per_second"
+        if rates is None:
+            return problems
+        if not rates:
+            problems.append(rules.STEP_RATES_NOT_INCREASING.broken(field, "is empty", value=rates))
+        for index, ((before, _), (tokens, _)) in enumerate(pairwise(rates), 1):
+            if tokens <= before:
+                fact = f"{tokens} tokens come after {before}, token counts must strictly increase"
+                problems.append(
+                    rules.STEP_RATES_NOT_INCREASING.broken(field, fact, value=tokens, index=index)
+                )
+                break
+        return problems
 
 
 @final

@@ -7,7 +7,7 @@ from pydantic_core import InitErrorDetails
 
 from . import _rules as rules
 from ._base import SpecModel
-from ._decoding import DecodingConfig
+from ._decoding import DecodingConfig, DSparkDecodingConfig
 from ._drafter import DFlashDrafterConfig, DrafterConfig, DSparkDrafterConfig, MTPDrafterConfig
 from ._engine import EngineConfig
 from ._errors import show
@@ -44,13 +44,26 @@ class Deployment(SpecModel, frozen=True):
         """Context positions that the drafter attends to, in tokens: its window, but no more than
         max_seq_len, which is also what a drafter without a window has.
         """
-        drafter, longest = self.drafter, self.engine.max_seq_len
-        if isinstance(drafter, MTPDrafterConfig) or drafter.sliding_window is None:
-            return longest
-        return min(drafter.sliding_window, longest)
+        window, longest = self.drafter.sliding_window, self.engine.max_seq_len
+        return longest if window is None else min(window, longest)
+
+    @property
+    def layers_to_capture(self) -> tuple[int, ...]:
+        """Target layers whose states the worker needs, i the output of layer i, -1 the embedding's:
+        those of a block drafter's checkpoint, the last layer for MTP.
+        """
+        if isinstance(self.drafter, MTPDrafterConfig):
+            return (self.target.num_layers - 1,)
+        return self.drafter.layers_to_capture
 
     def broken_rules(self) -> Sequence[InitErrorDetails]:
-        return [*super().broken_rules(), *self._pairing(), *self._draft_length(), *self._capacity()]
+        return [
+            *super().broken_rules(),
+            *self._pairing(),
+            *self._confidence(),
+            *self._draft_length(),
+            *self._capacity(),
+        ]
 
     def _pairing(self) -> Iterator[InitErrorDetails]:
         target, drafter = self.target, self.drafter
@@ -83,6 +96,19 @@ class Deployment(SpecModel, frozen=True):
                     )
                     break
 
+    def _confidence(self) -> Iterator[InitErrorDetails]:
+        drafter, decoding = self.drafter, self.decoding
+        if (
+            isinstance(decoding, DSparkDecodingConfig)
+            and isinstance(drafter, DSparkDrafterConfig)
+            and not drafter.enable_confidence_head
+        ):
+            for name in ("confidence_threshold", "steps_per_second"):
+                value = getattr(decoding, name)
+                if value is not None:
+                    fact = f"{show(value)} although drafter.enable_confidence_head is False"
+                    yield rules.CONFIDENCE_HEAD_ABSENT.broken(f"decoding.{name}", fact, value=value)
+
     def _draft_length(self) -> Iterator[InitErrorDetails]:
         drafter, draft_len = self.drafter, self.decoding.max_draft_len
         if isinstance(drafter, MTPDrafterConfig):
@@ -93,8 +119,7 @@ class Deployment(SpecModel, frozen=True):
                 yield rules.DRAFT_BEYOND_MTP_LAYERS.broken(
                     "decoding.max_draft_len", fact, value=draft_len
                 )
-            return
-        if draft_len > drafter.max_block_drafts:
+        elif draft_len > drafter.max_block_drafts:
             block = f"a block of {drafter.block_size} ({drafter.anchor_convention})"
             fact = f"{draft_len} is above the {drafter.max_block_drafts} drafts of {block}"
             yield rules.DRAFT_BEYOND_BLOCK.broken("decoding.max_draft_len", fact, value=draft_len)

@@ -18,12 +18,13 @@ from ._types import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    TargetHiddenState,
     WindowCausality,
 )
 
 
 class _Drafter(SpecModel, frozen=True):
-    """Sizes that every drafter has."""
+    """What every drafter has: sizes, and decoder layers of the dense kind."""
 
     hidden_size: PositiveInt
     """Width of the drafter and of the target states that it reads, in channels."""
@@ -36,10 +37,6 @@ class _Drafter(SpecModel, frozen=True):
 
     max_position_embeddings: PositiveInt
     """Longest sequence that the drafter's positions allow, in tokens."""
-
-
-class _BlockDrafter(_Drafter, frozen=True):
-    """What the drafters that fill a block of positions in one forward share."""
 
     num_attention_heads: PositiveInt
     """Query heads of a layer."""
@@ -58,6 +55,32 @@ class _BlockDrafter(_Drafter, frozen=True):
 
     rope_theta: PositiveFloat
     """Base of the rotary frequencies."""
+
+    sliding_window: PositiveInt | None
+    """Context positions that the drafter attends to, in tokens; None where the checkpoint declares
+    no window, which is the whole context."""
+
+    def broken_rules(self) -> Sequence[InitErrorDetails]:
+        problems = [*super().broken_rules()]
+        if self.num_attention_heads % self.num_key_value_heads:
+            heads = f"num_attention_heads ({self.num_attention_heads})"
+            fact = f"{self.num_key_value_heads} does not divide {heads}"
+            problems.append(
+                rules.HEADS_NOT_DIVISIBLE.broken(
+                    "num_key_value_heads", fact, value=self.num_key_value_heads
+                )
+            )
+        if self.head_dim % 2:
+            problems.append(
+                rules.HEAD_DIM_ODD.broken(
+                    "head_dim", f"{self.head_dim} is odd", value=self.head_dim
+                )
+            )
+        return problems
+
+
+class _BlockDrafter(_Drafter, frozen=True):
+    """What the drafters that fill a block of positions in one forward share."""
 
     block_size: PositiveInt
     """Positions of a block, the anchor included."""
@@ -78,10 +101,6 @@ class _BlockDrafter(_Drafter, frozen=True):
 
     window_causality: WindowCausality
     """Whether a block position sees only earlier ones of its block (causal) or all (non_causal)."""
-
-    sliding_window: PositiveInt | None
-    """Context positions that the drafter attends to, in tokens; None where the checkpoint declares
-    no window, which is the whole context."""
 
     @property
     def layers_to_capture(self) -> tuple[int, ...]:
@@ -108,20 +127,6 @@ class _BlockDrafter(_Drafter, frozen=True):
             problems.append(
                 rules.MASK_TOKEN_OUT_OF_RANGE.broken(
                     "mask_token_id", fact, value=self.mask_token_id
-                )
-            )
-        if self.num_attention_heads % self.num_key_value_heads:
-            heads = f"num_attention_heads ({self.num_attention_heads})"
-            fact = f"{self.num_key_value_heads} does not divide {heads}"
-            problems.append(
-                rules.HEADS_NOT_DIVISIBLE.broken(
-                    "num_key_value_heads", fact, value=self.num_key_value_heads
-                )
-            )
-        if self.head_dim % 2:
-            problems.append(
-                rules.HEAD_DIM_ODD.broken(
-                    "head_dim", f"{self.head_dim} is odd", value=self.head_dim
                 )
             )
         return problems
@@ -179,10 +184,14 @@ class DFlashDrafterConfig(_BlockDrafter, frozen=True):
 
 @final
 class MTPDrafterConfig(_Drafter, frozen=True):
-    """Multi-token-prediction layers that were trained with the target."""
+    """Multi-token-prediction layers behind the target's last, trained with it or after it."""
 
     decoding_type: Literal["MTP"] = "MTP"
     """Method tag, by which unions are told apart."""
+
+    target_hidden_state: TargetHiddenState
+    """Which state of the target the first layer reads: the output of its last decoder layer, or
+    that output behind the final norm."""
 
 
 DrafterConfig = Annotated[

@@ -92,13 +92,17 @@ def explained(model: "type[SpecModel]", error: ValidationError) -> ValidationErr
 def _explain(model: "type[SpecModel]", details: ErrorDetails) -> InitErrorDetails:
     context: Mapping[str, Any] = details.get("ctx", {})
     kind, loc, value = details["type"], details["loc"], details["input"]
-    if "remedy" in context:  # written by a nested model: the outer one only adds to the location
-        error = _custom_error(kind, details["msg"], dict(context))
-        return InitErrorDetails(type=error, loc=loc, input=value)
     remedy: str | None
-    index = loc[-1] if loc and isinstance(loc[-1], int) else None
+    index = next((part for part in loc if isinstance(part, int)), None)
     names = [str(part) for part in loc if not isinstance(part, int)]
     field = ".".join(names) or model.__name__
+    if "remedy" in context:  # written by a nested model: the outer one only adds to the location
+        if kind == "model_type" and loc:  # the nested one knows no field that it would be in
+            fact = details["msg"].removeprefix(f"{context['field']}: ").split("; ")[0]
+            told = context["remedy"]
+            return line_error(kind, field, fact, told, value=value, index=index, loc=loc)
+        error = _custom_error(kind, details["msg"], dict(context))
+        return InitErrorDetails(type=error, loc=loc, input=value)
     if kind == "missing":
         fact, remedy, value = "is required and was not given", model.how_to_supply(names[-1]), None
     elif kind == "extra_forbidden":

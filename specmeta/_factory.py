@@ -5,6 +5,7 @@ from typing import Any
 from ._deployment import Deployment
 from ._drafter import MTPDrafterConfig
 from ._metadata import DFlashSpecMetadata, DSparkSpecMetadata, MTPSpecMetadata
+from ._sampling import SamplingParams
 from ._types import RequestId
 
 _CLASSES: dict[str, type[DSparkSpecMetadata] | type[DFlashSpecMetadata] | type[MTPSpecMetadata]] = {
@@ -33,6 +34,13 @@ def static_fields(deployment: Deployment) -> dict[str, Any]:
     return fields
 
 
+def metadata_class(
+    deployment: Deployment,
+) -> type[DSparkSpecMetadata] | type[DFlashSpecMetadata] | type[MTPSpecMetadata]:
+    """The class of a deployment's metadata."""
+    return _CLASSES[deployment.decoding_type]
+
+
 def get_spec_metadata(
     deployment: Deployment,
     *,
@@ -43,6 +51,7 @@ def get_spec_metadata(
     num_padding: int = 0,
     finished_request_ids: tuple[RequestId, ...] = (),
     all_rank_num_generations: tuple[int, ...] | None = None,
+    sampling: tuple[SamplingParams, ...] | None = None,
 ) -> DSparkSpecMetadata | DFlashSpecMetadata | MTPSpecMetadata:
     """The metadata of a batch, of the class that matches the deployment's decoding type.
 
@@ -54,7 +63,7 @@ def get_spec_metadata(
     """
     if type(deployment) is not Deployment:  # isinstance believes a mock's __class__
         raise TypeError(f"get_spec_metadata takes a Deployment, not {type(deployment).__name__}")
-    return _CLASSES[deployment.decoding_type](
+    return metadata_class(deployment)(
         request_ids=request_ids,
         num_contexts=num_contexts,
         seq_lens=seq_lens,
@@ -62,5 +71,6 @@ def get_spec_metadata(
         num_padding=num_padding,
         finished_request_ids=finished_request_ids,
         all_rank_num_generations=all_rank_num_generations,
+        sampling=sampling,
         **static_fields(deployment),
     )

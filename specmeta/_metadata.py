@@ -8,10 +8,11 @@ from pydantic_core import InitErrorDetails
 
 from . import _rules as rules
 from ._base import SpecModel
-from ._batching import concatenated, fill, rank_counts, selected
+from ._batching import concatenated, fill, rank_counts, sampling_of_next, selected
 from ._drafting import drafting_is_valid, explain_drafting
 from ._errors import show, validation_error
 from ._rows import explain_rows, rows_are_valid
+from ._sampling import SamplingParams, SamplingRows
 from ._types import (
     DraftLen,
     DType,
@@ -87,6 +88,10 @@ class _SpecMetadata(SpecModel, frozen=True):
     all_rank_num_generations: RankCounts | None = None
     """Generation rows of each attention-DP rank; None without attention DP."""
 
+    sampling: SamplingRows | None = None
+    """How each real row is sampled, in the order of request_ids; None verifies every row
+    greedily. Given exactly where the deployment uses rejection sampling."""
+
     @property
     def num_generations(self) -> int:
         """Generation rows, without padding."""
@@ -120,11 +125,13 @@ class _SpecMetadata(SpecModel, frozen=True):
         num_padding: int | None = None,
         finished_request_ids: tuple[RequestId, ...] = (),
         all_rank_num_generations: tuple[int, ...] | None = None,
+        sampling: tuple[SamplingParams, ...] | None = None,
     ) -> Self:
         """The metadata of the next batch in the same shape, validated.
 
         Without `num_padding`, a graph bucket is padded to its size and any other shape is not
-        padded. Raises ``pydantic.ValidationError`` for rows that break a rule.
+        padded. Rank counts and sampling parameters must be given again where this batch has them.
+        Raises ``pydantic.ValidationError`` for rows that break a rule.
         """
         if num_padding is None:
             num_padding = fill(self, request_ids) if self.is_cuda_graph else 0
@@ -137,6 +144,7 @@ class _SpecMetadata(SpecModel, frozen=True):
                 "num_padding": num_padding,
                 "finished_request_ids": finished_request_ids,
                 "all_rank_num_generations": rank_counts(self, all_rank_num_generations),
+                "sampling": sampling_of_next(self, sampling),
             }
         )
 
@@ -188,8 +196,8 @@ class _SpecMetadata(SpecModel, frozen=True):
         first, then all generations.
 
         Padding adds up, except that a graph bucket is padded to its size; finished ids are united.
-        Raises ``pydantic.ValidationError`` where a field that is not per batch differs, or where
-        the rows break a rule.
+        Raises ``pydantic.ValidationError`` where a field that is not per batch differs, where only
+        some parts have sampling parameters, or where the rows break a rule.
         """
         update = concatenated(self, others)
         for part in (self, *others):

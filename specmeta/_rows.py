@@ -44,6 +44,9 @@ def rows_are_valid(fields: dict[str, Any]) -> bool:
         and 0 < num_rows + num_padding <= fields["max_num_requests"] <= fields["num_seq_slots"]
     ):
         return False
+    sampling: tuple[Any, ...] | None = fields["sampling"]
+    if sampling is not None and len(sampling) != num_rows:
+        return False
     live = _valid_ids(ids, width)
     if live is None:
         return False
@@ -113,8 +116,11 @@ def explain_rows(metadata: "_SpecMetadata") -> list[InitErrorDetails]:
     for field, values, wanted, what in (
         ("seq_lens", m.seq_lens, num_rows, "rows in request_ids"),
         ("context_positions", m.context_positions, num_contexts, "contexts (num_contexts)"),
+        ("sampling", m.sampling, num_rows, "rows in request_ids"),
     ):
-        if len(values) != wanted and wanted <= num_rows:  # else the count is what is wrong
+        if (
+            values is not None and len(values) != wanted and wanted <= num_rows
+        ):  # else the count is what is wrong
             fact = f"has {len(values)} entries for {wanted} {what}"
             problems.append(rules.LENGTHS_DISAGREE.broken(field, fact, value=values))
     for index, position in enumerate(m.context_positions):

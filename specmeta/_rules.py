@@ -108,6 +108,11 @@ RANK_COUNTS_INVALID = Rule(
     "attention-DP ranks must agree on the shape of a step",
     "pass one count (0 or more) for each rank, or None without attention DP",
 )
+SAMPLING_ABSENT = Rule(
+    "sampling_absent",
+    "rows of one batch are sampled or verified greedily together, so parameters may not get lost",
+    "pass one SamplingParams a row: temperature=0 for a greedy one, () where padding is alone",
+)
 NUM_SEQ_SLOTS_TOO_SMALL = Rule(
     "num_seq_slots_too_small",
     "slot-indexed state needs a row for every request of a batch, and for those between batches",
@@ -173,6 +178,17 @@ ACCEPTANCE_GATE_INCOMPLETE = Rule(
     "acceptance_gate_incomplete",
     "the gate needs a window and a threshold; one alone would do nothing",
     "give both acceptance_rate_window_size and acceptance_rate_threshold, or neither",
+)
+STEP_RATES_NOT_INCREASING = Rule(
+    "step_rates_not_increasing",
+    "rates between two measured numbers of tokens are interpolated",
+    "give at least one pair (tokens, steps a second), sorted by tokens and each number once",
+)
+CONFIDENCE_HEAD_ABSENT = Rule(
+    "confidence_head_absent",
+    "how many drafts are worth verifying is read from the drafter's confidence head",
+    "use a drafter with a confidence head, or leave both confidence_threshold and steps_per_second "
+    "None",
 )
 DECODING_TYPE_DIFFERS = Rule(
     "decoding_type_differs",

@@ -23,6 +23,7 @@ from ._deployment import Deployment
 from ._drafter import DFlashDrafterConfig, DrafterConfig, DSparkDrafterConfig, MTPDrafterConfig
 from ._engine import EngineConfig
 from ._metadata import DFlashSpecMetadata, DSparkSpecMetadata, MTPSpecMetadata, SpecMetadata
+from ._sampling import SamplingParams
 from ._target import TargetConfig
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -37,6 +38,7 @@ _MODELS: tuple[type[BaseModel], ...] = (
     MTPDecodingConfig,
     EngineConfig,
     Deployment,
+    SamplingParams,
     DSparkSpecMetadata,
     DFlashSpecMetadata,
     MTPSpecMetadata,
@@ -79,12 +81,21 @@ _DSPARK_RULES = [
         markov_rank={"minimum": 1},
     ),
 ]
+_CONFIDENCE_RULES = [
+    _when(
+        "decoding",
+        {"properties": {field: {"type": kind}}, "required": [field]},
+        drafter={"properties": {"enable_confidence_head": {"const": True}}},
+    )
+    for field, kind in (("confidence_threshold", "number"), ("steps_per_second", "array"))
+]
 _CONDITIONS: dict[str, list[dict[str, Any]]] = {
     "DSparkDrafterConfig": _BLOCK_RULES + _DSPARK_RULES,
     "DFlashDrafterConfig": _BLOCK_RULES,
     "DSparkDecodingConfig": _GATE_RULES,
     "DFlashDecodingConfig": _GATE_RULES,
     "MTPDecodingConfig": _GATE_RULES,
+    "Deployment": _CONFIDENCE_RULES,
 }
 
 
@@ -111,7 +122,8 @@ def _examples() -> dict[str, list[dict[str, Any]]]:
         testing.make_mtp_metadata(num_contexts=1),
     ]
     parts = [part for d in deployments for part in (d, d.target, d.drafter, d.decoding, d.engine)]
-    for instance in (*parts, *metadata):
+    sampling = SamplingParams(temperature=0.8, seed=7, top_k=50, top_p=0.95)
+    for instance in (*parts, *metadata, sampling):
         found.setdefault(type(instance).__name__, [instance.model_dump(mode="json")])
     return found
 

@@ -10,6 +10,7 @@ from ._deployment import Deployment
 from ._factory import get_spec_metadata
 from ._metadata import DFlashSpecMetadata, DSparkSpecMetadata, MTPSpecMetadata
 from ._rows import reserved_floor
+from ._sampling import SamplingParams
 from ._types import DecodingType, RequestId
 from .testing import make_deployment
 
@@ -27,14 +28,18 @@ def deployments(draw: st.DrawFn, decoding_type: DecodingType | None) -> Deployme
     drafter: dict[str, Any] = {
         "num_layers": draw(st.integers(1, 6)),
         "max_position_embeddings": draw(st.integers(positions, 2 * positions)),
+        **draw(_layers()),
     }
     if kind == "MTP":
         draft_len = drafter["num_layers"] * draw(st.integers(1, 3))
+        drafter["target_hidden_state"] = draw(
+            st.sampled_from(("before_final_norm", "after_final_norm"))
+        )
     else:
         drafter |= draw(_block_drafters(target_layers, sizes["vocab_size"]))
         most = drafter["block_size"] - (drafter["anchor_convention"] == "mask_at_position")
         draft_len = draw(st.integers(1, most))
-        drafter["sliding_window"] = draw(st.none() | st.integers(draft_len + 1, 512))
+    drafter["sliding_window"] = draw(st.none() | st.integers(draft_len + 1, 512))
     if kind == "DSpark":
         drafter |= draw(_dspark_heads())
     gate = draw(st.none() | st.tuples(st.integers(1, 1000), st.floats(0, 1)))
@@ -44,6 +49,9 @@ def deployments(draw: st.DrawFn, decoding_type: DecodingType | None) -> Deployme
         "acceptance_rate_window_size": gate and gate[0],
         "acceptance_rate_threshold": gate and gate[1],
     }
+    if drafter.get("enable_confidence_head", False):
+        decoding["confidence_threshold"] = draw(st.none() | st.floats(0, 1))
+        decoding["steps_per_second"] = draw(st.none() | _step_rates())
     requests = draw(st.integers(1, 64))
     needed = requests * (draft_len + 1)
     engine: dict[str, Any] = {
@@ -65,11 +73,14 @@ def deployments(draw: st.DrawFn, decoding_type: DecodingType | None) -> Deployme
 
 
 @st.composite
-def _block_drafters(draw: st.DrawFn, target_layers: int, vocab_size: int) -> dict[str, Any]:
+def _step_rates(draw: st.DrawFn) -> tuple[tuple[int, float], ...]:
+    tokens = sorted(draw(st.sets(st.integers(1, 4096), min_size=1, max_size=8)))
+    return tuple((count, draw(st.floats(0.1, 1e4))) for count in tokens)
+
+
+@st.composite
+def _layers(draw: st.DrawFn) -> dict[str, Any]:
     kv_heads = draw(st.integers(1, 8))
-    convention = draw(st.sampled_from(("output_of_layer", "input_of_layer")))
-    first = -1 if convention == "output_of_layer" else 0
-    layers = draw(st.sets(st.integers(first, first + target_layers), min_size=1, max_size=8))
     return {
         "num_key_value_heads": kv_heads,
         "num_attention_heads": kv_heads * draw(st.integers(1, 8)),
@@ -77,6 +88,15 @@ def _block_drafters(draw: st.DrawFn, target_layers: int, vocab_size: int) -> dic
         "intermediate_size": draw(st.integers(1, 2**15)),
         "rms_norm_eps": draw(st.floats(1e-8, 1e-3)),
         "rope_theta": draw(st.floats(1e3, 1e7)),
+    }
+
+
+@st.composite
+def _block_drafters(draw: st.DrawFn, target_layers: int, vocab_size: int) -> dict[str, Any]:
+    convention = draw(st.sampled_from(("output_of_layer", "input_of_layer")))
+    first = -1 if convention == "output_of_layer" else 0
+    layers = draw(st.sets(st.integers(first, first + target_layers), min_size=1, max_size=8))
+    return {
         "block_size": draw(st.integers(2, 16)),
         "mask_token_id": draw(st.integers(0, vocab_size - 1)),
         "target_layer_ids": tuple(sorted(layers)),
@@ -96,6 +116,17 @@ def _dspark_heads(draw: st.DrawFn) -> dict[str, Any]:
         "enable_confidence_head": confidence,
         "confidence_head_with_markov": bool(rank) and confidence and draw(st.booleans()),
     }
+
+
+@st.composite
+def sampling_params(draw: st.DrawFn) -> SamplingParams:
+    """Any valid parameters."""
+    return SamplingParams(
+        temperature=draw(st.floats(0, 10)),
+        seed=draw(st.integers(0, 2**63 - 1)),
+        top_k=draw(st.none() | st.integers(1, 2**18)),
+        top_p=draw(st.floats(0, 1, exclude_min=True)),
+    )
 
 
 @st.composite
@@ -119,6 +150,10 @@ def spec_metadata(
     starts = draw(
         st.lists(st.integers(0, engine.max_seq_len), min_size=contexts, max_size=contexts)
     )
+    sampling = None
+    if deployment.decoding.use_rejection_sampling:
+        params = st.lists(sampling_params(), min_size=rows, max_size=rows)
+        sampling = tuple(draw(params))
     return get_spec_metadata(
         deployment,
         request_ids=tuple(RequestId(i) for i in all_ids[:rows]),
@@ -130,4 +165,5 @@ def spec_metadata(
         all_rank_num_generations=draw(
             st.none() | st.lists(st.integers(0, 64), min_size=1, max_size=4).map(tuple)
         ),
+        sampling=sampling,
     )

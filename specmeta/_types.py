@@ -25,6 +25,7 @@ DType = Literal["float64", "float32", "bfloat16", "float16"]
 LayerIdConvention = Literal["output_of_layer", "input_of_layer"]
 AnchorConvention = Literal["anchor_first", "mask_at_position"]
 WindowCausality = Literal["non_causal", "causal"]
+TargetHiddenState = Literal["before_final_norm", "after_final_norm"]
 MarkovHeadType = Literal["vanilla", "gated", "rnn"]
 
 # Sizes and counts fit a signed 64-bit index, which is what every tensor library counts with.
@@ -50,7 +51,9 @@ def _number(value: object) -> object:
 
 
 PositiveFloat = Annotated[float, Gt(0), AllowInfNan(False), BeforeValidator(_number)]
+NonNegativeFloat = Annotated[float, Ge(0), AllowInfNan(False), BeforeValidator(_number)]
 UnitFloat = Annotated[float, Ge(0), Le(1), BeforeValidator(_number)]
+PositiveUnitFloat = Annotated[float, Gt(0), Le(1), BeforeValidator(_number)]
 
 # The largest id that is valid with the shortest draft (max_draft_len 1); the exact bound depends on
 # another field, which JSON Schema cannot say.
@@ -76,3 +79,22 @@ LayerIds = Annotated[
     tuple[int, ...], Field(fail_fast=True), _array(-1, minItems=1, uniqueItems=True)
 ]
 BatchSizes = Annotated[tuple[int, ...], Field(fail_fast=True), _array(1, uniqueItems=True)]
+StepRates = Annotated[
+    tuple[tuple[PositiveInt, PositiveFloat], ...],
+    Field(fail_fast=True),
+    WithJsonSchema(
+        {
+            "type": "array",
+            "items": {
+                "type": "array",
+                "prefixItems": [
+                    {"type": "integer", "minimum": 1, "maximum": _MAX_INT},
+                    {"type": "number", "exclusiveMinimum": 0},
+                ],
+                "minItems": 2,
+                "maxItems": 2,
+            },
+            "minItems": 1,
+        }
+    ),
+]

@@ -14,6 +14,7 @@ from ._engine import EngineConfig
 from ._errors import show
 from ._factory import static_fields
 from ._metadata import DFlashSpecMetadata, DSparkSpecMetadata, MTPSpecMetadata
+from ._sampling import SamplingParams
 from ._target import TargetConfig
 from ._types import DecodingType
 
@@ -30,13 +31,16 @@ __all__ = [
 ]
 
 _SIZES = {"hidden_size": 64, "vocab_size": 256, "max_position_embeddings": 512}
-_BLOCK = {
+_LAYERS = {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "head_dim": 16,
     "intermediate_size": 128,
     "rms_norm_eps": 1e-6,
     "rope_theta": 10000.0,
+}
+_BLOCK = {
+    **_LAYERS,
     "block_size": 7,
     "mask_token_id": 255,
     "target_layer_ids": (0, 2),
@@ -56,7 +60,13 @@ _DRAFTERS: dict[str, dict[str, Any]] = {
         "confidence_head_with_markov": True,
     },
     "DFlash": {**_SIZES, **_BLOCK, "num_layers": 2, "anchor_convention": "mask_at_position"},
-    "MTP": {**_SIZES, "num_layers": 1},
+    "MTP": {
+        **_SIZES,
+        **_LAYERS,
+        "num_layers": 1,
+        "sliding_window": None,
+        "target_hidden_state": "before_final_norm",
+    },
 }
 _DRAFTER_CLASSES = {
     "DSpark": DSparkDrafterConfig,
@@ -146,7 +156,8 @@ def make_dspark_metadata(
 
     Overrides are its fields. Row fields that are not given follow from those that are: two
     generation rows with full drafts by default, contexts of 4 tokens at position 0 for
-    ``num_contexts``. Raises ``pydantic.ValidationError`` where the result is not valid.
+    ``num_contexts``, temperature 1 where the deployment uses rejection sampling. Raises
+    ``pydantic.ValidationError`` where the result is not valid.
     """
     return DSparkSpecMetadata(**_metadata_fields("DSpark", deployment, overrides))
 
@@ -196,6 +207,9 @@ def _metadata_fields(
     width = _count(fields["max_draft_len"], 1) + 1
     fields.setdefault("seq_lens", (4,) * contexts + (width,) * (rows - contexts))
     fields.setdefault("context_positions", (0,) * contexts)
+    if deployment.decoding.use_rejection_sampling:
+        params = tuple(SamplingParams(temperature=1.0, seed=row) for row in range(rows))
+        fields.setdefault("sampling", params)
     if "num_seq_slots" not in overrides:  # a wider shape alone is not a mistake in a test
         fields["num_seq_slots"] = max(
             fields["num_seq_slots"], _count(fields["max_num_requests"], 1)

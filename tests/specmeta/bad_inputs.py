@@ -17,7 +17,9 @@ from specmeta import (
     DSparkDrafterConfig,
     DSparkSpecMetadata,
     EngineConfig,
+    MTPDrafterConfig,
     MTPSpecMetadata,
+    SamplingParams,
     TargetConfig,
 )
 from specmeta.testing import (
@@ -52,13 +54,16 @@ class Bad:
 _FLOAT32 = np.float32(1e-6)  # has a __float__, of another value
 _DEPLOYMENT = make_deployment()
 _MTP = make_deployment("MTP")
+_SAMPLING = SamplingParams(temperature=0.7, seed=3)
 VALID: dict[type[BaseModel], BaseModel] = {
     TargetConfig: _DEPLOYMENT.target,
     DSparkDrafterConfig: _DEPLOYMENT.drafter,
     DFlashDrafterConfig: make_deployment("DFlash").drafter,
+    MTPDrafterConfig: _MTP.drafter,
     DSparkDecodingConfig: _DEPLOYMENT.decoding,
     EngineConfig: _DEPLOYMENT.engine,
     Deployment: _DEPLOYMENT,
+    SamplingParams: _SAMPLING,
     DSparkSpecMetadata: make_dspark_metadata(
         request_ids=(11, 12, 13), num_contexts=1, seq_lens=(5, 8, 1), context_positions=(0,)
     ),
@@ -224,6 +229,29 @@ METADATA = [
         None,
         all_rank_num_generations=(),
     ),
+    _rows(
+        "sampling too short",
+        "lengths_disagree",
+        "sampling",
+        None,
+        LENGTH,
+        sampling=(_SAMPLING,) * 2,
+    ),
+    _rows(
+        "sampling too long", "lengths_disagree", "sampling", None, LENGTH, sampling=(_SAMPLING,) * 4
+    ),
+    _rows("sampling empty", "lengths_disagree", "sampling", None, LENGTH, sampling=()),
+    _rows(
+        "sampling of a row none",
+        "model_type",
+        "sampling",
+        1,
+        sampling=(_SAMPLING, None, _SAMPLING),
+    ),
+    _rows("sampling shared", "tuple_type", "sampling", None, sampling=_SAMPLING),
+    _rows(
+        "sampling in a list", "tuple_type", "sampling", None, ONE_ARRAY, sampling=[_SAMPLING] * 3
+    ),
     _rows("layers none", "layers_not_increasing", "layers_to_capture", None, layers_to_capture=()),
     _rows(
         "layers repeated", "layers_not_increasing", "layers_to_capture", 1, layers_to_capture=(2, 2)
@@ -271,6 +299,15 @@ def _draft(
     name: str, kind: str, field: str, index: int | None, beyond: str = "", **changes: Any
 ) -> Bad:
     return Bad(name, DSparkDrafterConfig, changes, kind, field, index, beyond)
+
+
+def _sample(name: str, kind: str, field: str, value: object, beyond: str = "") -> Bad:
+    return Bad(name, SamplingParams, {field: value}, kind, field, None, beyond)
+
+
+def _rates(name: str, kind: str, value: object, index: int | None, beyond: str = "") -> Bad:
+    field = "steps_per_second"
+    return Bad(name, DSparkDecodingConfig, {field: value}, kind, field, index, beyond)
 
 
 CONFIGS = [
@@ -365,6 +402,47 @@ CONFIGS = [
         "epsilon of 32 bits", "float_type", "rms_norm_eps", None, NOT_JSON, rms_norm_eps=_FLOAT32
     ),
     _draft("head beyond 64 bits", "less_than_equal", "head_dim", None, head_dim=2**63),
+    Bad(
+        "MTP heads do not divide",
+        MTPDrafterConfig,
+        {"num_key_value_heads": 3},
+        "heads_not_divisible",
+        "num_key_value_heads",
+        None,
+        TWO_FIELDS,
+    ),
+    Bad("MTP odd head", MTPDrafterConfig, {"head_dim": 15}, "head_dim_odd", "head_dim"),
+    Bad("MTP block", MTPDrafterConfig, {"block_size": 7}, "extra_forbidden", "block_size"),
+    Bad(
+        "MTP state unknown",
+        MTPDrafterConfig,
+        {"target_hidden_state": "last"},
+        "literal_error",
+        "target_hidden_state",
+    ),
+    _sample("temperature negative", "greater_than_equal", "temperature", -0.1),
+    _sample("temperature infinite", "finite_number", "temperature", float("inf"), NOT_JSON),
+    _sample("temperature NaN", "finite_number", "temperature", float("nan"), NOT_JSON),
+    _sample("temperature of 32 bits", "float_type", "temperature", _FLOAT32, NOT_JSON),
+    _sample("temperature none", "float_type", "temperature", None),
+    _sample("seed negative", "greater_than_equal", "seed", -1),
+    _sample("seed beyond 63 bits", "less_than_equal", "seed", 2**63),
+    _sample("seed none", "int_type", "seed", None),
+    _sample("seed bool", "int_type", "seed", True),
+    _sample("top-k zero", "greater_than", "top_k", 0),
+    _sample("top-p zero", "greater_than", "top_p", 0.0),
+    _sample("top-p above one", "less_than_equal", "top_p", 1.5),
+    _sample("top-p NaN", "less_than_equal", "top_p", float("nan"), NOT_JSON),
+    _rates("rates absent", "step_rates_not_increasing", (), None),
+    _rates("rates falling", "step_rates_not_increasing", ((1, 9.0), (8, 7.0), (4, 8.0)), 2, ORDER),
+    _rates("rates of one count", "step_rates_not_increasing", ((4, 9.0), (4, 8.0)), 1, ORDER),
+    Bad(
+        "confidence above one",
+        DSparkDecodingConfig,
+        {"confidence_threshold": 1.1},
+        "less_than_equal",
+        "confidence_threshold",
+    ),
     Bad("DFlash Markov", DFlashDrafterConfig, {"markov_rank": 8}, "extra_forbidden", "markov_rank"),
     Bad(
         "gate without threshold",
@@ -440,7 +518,16 @@ def _deploy(name: str, kind: str, field: str, index: int | None = None, **change
     return Bad(name, Deployment, dotted, kind, field, index, TWO_FIELDS)
 
 
+def _no_confidence(name: str, field: str, value: object) -> Bad:
+    head = {"enable_confidence_head": False, "confidence_head_with_markov": False}
+    changes = {f"drafter.{key}": off for key, off in head.items()}
+    where = f"decoding.{field}"
+    return Bad(name, Deployment, {**changes, where: value}, "confidence_head_absent", where)
+
+
 DEPLOYMENTS = [
+    _no_confidence("threshold without a head", "confidence_threshold", 0.5),
+    _no_confidence("rates without a head", "steps_per_second", ((1, 90.0), (16, 60.0))),
     _deploy(
         "methods differ", "decoding_type_differs", "decoding.decoding_type", decoding=_MTP.decoding
     ),

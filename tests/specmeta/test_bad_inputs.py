@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from specmeta import Deployment, DSparkSpecMetadata, ValidationError
+from specmeta import Deployment, DSparkSpecMetadata, SamplingParams, ValidationError
 from specmeta._rules import RULES
 from specmeta.testing import make_deployment, make_dspark_metadata
 from tests.specmeta.bad_inputs import ALL, VALID, Bad, fields_of
@@ -79,6 +79,7 @@ def test_the_table_covers_every_rule_of_a_model() -> None:
         "graph_bucket_out_of_range",
         "rank_counts_absent",
         "row_selection_invalid",
+        "sampling_absent",
         "static_part_differs",
     }
     assert {bad.kind for bad in ALL} >= set(RULES) - of_methods
@@ -165,6 +166,28 @@ def test_an_unreadable_name_is_reported_like_any_other() -> None:
         make_dspark_metadata(**unreadable)
     with pytest.raises(ValidationError, match="5 is not a string; name the fields with strings"):
         DSparkSpecMetadata.model_validate({**vars(make_dspark_metadata()), 5: 1})
+
+
+@pytest.mark.parametrize(
+    ("pair", "kind"),
+    [((0, 8.0), "greater_than"), ((8, 0.0), "greater_than"), ((8, "x"), "float_type")],
+)
+def test_a_bad_pair_of_rates_is_named_by_its_index(pair: Any, kind: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        make_deployment(steps_per_second=((1, 9.0), (4, 8.5), pair))
+    (line,) = caught.value.errors()
+    assert (line["type"], line["loc"][:2]) == (kind, ("steps_per_second", 2))
+    assert line["ctx"]["index"] == 2
+    assert line["msg"].startswith(f"steps_per_second[2]: {pair[line['loc'][2]]!r} is not ")
+
+
+def test_a_bad_field_of_a_row_s_sampling_is_located() -> None:
+    bad: dict[str, Any] = {"temperature": -1, "seed": 2}
+    with pytest.raises(ValidationError) as caught:
+        make_dspark_metadata(sampling=(VALID[SamplingParams], bad))
+    (line,) = caught.value.errors()
+    assert line["loc"] == ("sampling", 1, "temperature")
+    assert line["msg"].startswith("temperature: -1 is not greater than or equal to 0; ")
 
 
 def test_too_many_contexts_are_one_error() -> None:

@@ -17,6 +17,7 @@ from specmeta import (
     DSparkSpecMetadata,
     MTPSpecMetadata,
     RequestId,
+    SamplingParams,
     ValidationError,
     get_spec_metadata,
 )
@@ -305,8 +306,20 @@ def test_select_and_concat_are_inverse(metadata: Any, data: st.DataObject) -> No
         return
     plain = metadata.model_copy(update={"num_padding": 0, "all_rank_num_generations": None})
     joined = plain.select(chosen).concat(plain.select(rest))
-    before, after = (sorted(zip(m.request_ids, m.seq_lens, strict=True)) for m in (plain, joined))
+    before, after = (
+        {
+            request_id: (length, params)
+            for request_id, length, params in zip(
+                m.request_ids,
+                m.seq_lens,
+                m.sampling if m.sampling is not None else (None,) * len(rows),
+                strict=True,
+            )
+        }
+        for m in (plain, joined)
+    )
     assert after == before
+    assert (joined.sampling is None) == (plain.sampling is None)
     assert joined.num_contexts == plain.num_contexts
     assert sorted(joined.context_positions) == sorted(plain.context_positions)
 
@@ -325,6 +338,7 @@ some_ids = st.lists(st.integers(-1, 6) | near_floor, max_size=5).map(tuple)
             "seq_lens": counts,
             "context_positions": counts,
             "all_rank_num_generations": st.none() | counts,
+            "sampling": st.none() | counts,  # only its length matters here
             "layers_to_capture": counts,
             "num_contexts": st.integers(0, 5),
             "num_padding": st.integers(0, 5),
@@ -366,3 +380,110 @@ def test_under_attention_dp_another_batch_needs_new_counts() -> None:
         assert (line["type"], line["loc"]) == ("rank_counts_absent", ("all_rank_num_generations",))
         assert change(all_rank_num_generations=(1, 5)).all_rank_num_generations == (1, 5)
     assert first.create_cuda_graph_metadata(4).all_rank_num_generations == (2, 5)
+
+
+def sampled(*seeds: int) -> tuple[SamplingParams, ...]:
+    return tuple(SamplingParams(temperature=0.5, seed=seed) for seed in seeds)
+
+
+NEXT: dict[str, Any] = {
+    "request_ids": ids(21, 22),
+    "num_contexts": 0,
+    "seq_lens": (8, 1),
+    "context_positions": (),
+}
+SAMPLED = BATCH.model_copy(update={"sampling": sampled(1, 2, 3, 4)})
+
+
+def test_select_concat_and_graph_buckets_carry_the_sampling_of_each_row() -> None:
+    assert SAMPLED.select([3, 1]).sampling == sampled(2, 4)
+    other = SAMPLED.with_batch(
+        request_ids=ids(21, 22),
+        num_contexts=1,
+        seq_lens=(3, 2),
+        context_positions=(7,),
+        sampling=sampled(21, 22),
+    )
+    assert SAMPLED.concat(other).sampling == sampled(1, 2, 21, 3, 4, 22)
+    assert SAMPLED.create_cuda_graph_metadata(8).sampling == sampled(1, 2, 3, 4)
+    assert BATCH.select([3, 1]).sampling is None
+    assert BATCH.concat(BATCH.with_batch(**NEXT)).sampling is None
+
+
+def test_a_sampled_batch_is_followed_by_one_with_sampling_of_its_own() -> None:
+    assert SAMPLED.with_batch(**NEXT, sampling=sampled(5, 6)).sampling == sampled(5, 6)
+    with pytest.raises(ValidationError, match="one SamplingParams a row") as caught:
+        SAMPLED.with_batch(**NEXT)
+    (line,) = caught.value.errors()
+    assert (line["type"], line["loc"]) == ("sampling_absent", ("sampling",))
+    with pytest.raises(ValidationError, match="sampling: has 4 entries for 2 rows"):
+        SAMPLED.with_batch(**NEXT, sampling=SAMPLED.sampling)
+    assert BATCH.with_batch(**NEXT, sampling=sampled(5, 6)).sampling == sampled(5, 6)
+
+
+def test_padding_alone_has_no_row_to_sample() -> None:
+    nothing: dict[str, Any] = {
+        "request_ids": (),
+        "num_contexts": 0,
+        "seq_lens": (),
+        "context_positions": (),
+        "num_padding": 2,
+    }
+    padding = SAMPLED.with_batch(**nothing, sampling=())
+    assert padding.sampling == ()
+    assert padding.concat(SAMPLED).sampling == SAMPLED.sampling
+    with pytest.raises(ValidationError, match="sampling_absent"):
+        padding.with_batch(**NEXT)
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_concat_refuses_sampled_beside_greedy_rows(flip: bool) -> None:
+    parts = [SAMPLED, BATCH.with_batch(**NEXT)]
+    first, second = reversed(parts) if flip else parts
+    with pytest.raises(ValidationError, match="None in one part and given in another") as caught:
+        first.concat(second)
+    (line,) = caught.value.errors()
+    assert (line["type"], line["loc"]) == ("sampling_absent", ("sampling",))
+
+
+def test_the_factories_pass_on_or_make_up_the_sampling() -> None:
+    deployment = make_deployment(use_rejection_sampling=True)
+    metadata = get_spec_metadata(deployment, **NEXT, sampling=sampled(1, 2))
+    assert metadata.sampling == sampled(1, 2)
+    made = make_dspark_metadata(deployment, request_ids=(1, 2, 3)).sampling
+    assert made is not None
+    assert [params.seed for params in made] == [0, 1, 2]
+    assert make_dspark_metadata(deployment, sampling=sampled(8, 9)).sampling == sampled(8, 9)
+    assert make_dspark_metadata().sampling is None
+
+
+def test_built_parameters_are_taken_as_they_are_and_mappings_are_validated() -> None:
+    (params,) = sampled(7)
+    fields = dict(vars(make_dspark_metadata()))
+    metadata = DSparkSpecMetadata(**{**fields, "sampling": (params, params)})
+    assert metadata.sampling is not None
+    assert metadata.sampling[0] is metadata.sampling[1] is params
+    mapped = DSparkSpecMetadata(**{**fields, "sampling": (params.model_dump(), params)})
+    assert mapped == metadata
+    with pytest.raises(ValidationError, match="seed: is required"):
+        DSparkSpecMetadata(**{**fields, "sampling": ({"temperature": 1.0}, params)})
+
+
+def test_a_thousand_rows_of_built_parameters_run_no_rule_of_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = sampled(*range(1024))
+    fields = dict(
+        vars(make_dspark_metadata(request_ids=tuple(range(1, 1025)), max_num_requests=1024))
+    )
+    runs: list[object] = []
+
+    def probe(params: SamplingParams) -> tuple[()]:
+        runs.append(params)
+        return ()
+
+    monkeypatch.setattr(SamplingParams, "broken_rules", probe)
+    SamplingParams(temperature=0.5, seed=7)
+    assert len(runs) == 1  # the probe works
+    assert DSparkSpecMetadata(**{**fields, "sampling": rows}).sampling is rows
+    assert len(runs) == 1

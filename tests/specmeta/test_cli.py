@@ -4,7 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 import specmeta
@@ -26,7 +25,7 @@ def test_schema_writes_then_verifies(tmp_path: Path) -> None:
     code, text = run("schema", str(folder))
     assert code == 0
     assert "DSparkSpecMetadata.json: written" in text
-    assert len(list(folder.iterdir())) == 15
+    assert len(list(folder.iterdir())) == 16
     assert run("schema", "--check", str(folder)) == (0, f"{folder}: up to date\n")
     assert run("schema", str(folder)) == (0, f"{folder}: up to date\n")
 
@@ -69,14 +68,24 @@ def test_help_and_version() -> None:
     assert "bench" in text
 
 
-def test_bench_without_the_extra_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(name: str) -> object:
-        raise ModuleNotFoundError(f"No module named 'torch' (for {name})", name="torch")
+def test_bench_without_the_extra_names_the_extra() -> None:
+    code = (
+        "import sys\nsys.modules['torch'] = None\nfrom specmeta._cli import app\napp(sys.argv[1:])"
+    )
 
-    monkeypatch.setattr("specmeta._cli.import_module", absent)
-    code, text = run("bench", "accept-length", "--help")
-    assert code == 2
-    assert 'pip install "specmeta[workers]"' in text
+    def without_torch(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", code, "bench", "accept-length", *arguments]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    done = without_torch()
+    assert done.returncode == 2
+    assert done.stderr == (
+        "specmeta bench accept-length: specmeta_workers needs torch: "
+        'pip install "specmeta[workers]"\n'
+    )
+    described = without_torch("--help")
+    assert described.returncode == 0
+    assert "--draft-len" in described.stdout
 
 
 def test_the_command_needs_no_torch_to_start() -> None:

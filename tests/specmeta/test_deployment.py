@@ -28,6 +28,10 @@ from specmeta.testing import make_deployment
         {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 128},
         {"markov_rank": 0, "markov_head_type": None, "confidence_head_with_markov": False},
         {"acceptance_rate_window_size": 10, "acceptance_rate_threshold": 1},
+        {"confidence_threshold": 0},
+        {"confidence_threshold": 1.0, "steps_per_second": ((1, 20),)},
+        {"steps_per_second": ((1, 20.0), (2, 25.0), (64, 1.5))},  # a rate may rise
+        {"enable_confidence_head": False, "confidence_head_with_markov": False},
     ],
     ids=str,
 )
@@ -69,6 +73,19 @@ def test_captured_layers_mean_outputs_whatever_the_convention(
     assert deployment.drafter.layers_to_capture == captured
 
 
+def test_the_worker_needs_the_layers_of_the_checkpoint_or_for_mtp_the_last_one() -> None:
+    shifted = make_deployment(target_layer_ids=(0, 4), layer_id_convention="input_of_layer")
+    assert shifted.layers_to_capture == (-1, 3)
+    assert make_deployment("DFlash", target_layer_ids=(0, 2)).layers_to_capture == (0, 2)
+    assert make_deployment("MTP", target={"num_layers": 6}).layers_to_capture == (5,)
+
+
+def test_an_mtp_window_holds_the_columns_of_a_step() -> None:
+    assert make_deployment("MTP", max_draft_len=7, sliding_window=8).window_size == 8
+    with pytest.raises(ValidationError, match=r"drafter.sliding_window: 7 is below .* \(8\)"):
+        make_deployment("MTP", max_draft_len=7, sliding_window=7)
+
+
 def test_the_block_yields_one_draft_fewer_where_masks_predict_themselves() -> None:
     first = make_deployment(max_draft_len=1).drafter
     masked = make_deployment(max_draft_len=1, anchor_convention="mask_at_position").drafter
@@ -81,6 +98,7 @@ def test_the_window_is_the_drafters_or_the_longest_sequence() -> None:
     assert make_deployment(sliding_window=32).window_size == 32
     assert make_deployment(sliding_window=None, max_seq_len=200).window_size == 200
     assert make_deployment("MTP", max_seq_len=200).window_size == 200
+    assert make_deployment("MTP", max_seq_len=200, sliding_window=32).window_size == 32
     assert make_deployment(sliding_window=4096, max_seq_len=200).window_size == 200
 
 

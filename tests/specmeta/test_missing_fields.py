@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from specmeta import ValidationError
+from specmeta import SamplingParams, ValidationError
 from specmeta.testing import (
     make_deployment,
     make_dflash_metadata,
@@ -23,6 +23,7 @@ INSTANCES: list[BaseModel] = [
     make_dspark_metadata(),
     make_dflash_metadata(),
     make_mtp_metadata(),
+    SamplingParams(temperature=0.0, seed=0),
 ]
 REQUIRED = [
     pytest.param(instance, name, id=f"{type(instance).__name__}-{name}")
@@ -79,6 +80,14 @@ def test_conventions_have_no_default() -> None:
     fields = type(_DEPLOYMENTS[0].drafter).model_fields
     for name in ("anchor_convention", "layer_id_convention", "window_causality", "sliding_window"):
         assert fields[name].is_required()
+    mtp = type(_DEPLOYMENTS[2].drafter).model_fields
+    for name in ("target_hidden_state", "sliding_window"):
+        assert mtp[name].is_required()
+
+
+def test_a_seed_has_no_default() -> None:
+    """Requests without one would share a stream of random numbers."""
+    assert SamplingParams.model_fields["seed"].is_required()
 
 
 def test_a_missing_metadata_field_points_to_the_factory() -> None:

@@ -4,6 +4,7 @@ from specmeta import (
     Deployment,
     DSparkSpecMetadata,
     RequestId,
+    SamplingParams,
     SeqSlot,
     get_spec_metadata,
 )
@@ -121,6 +122,20 @@ def a_list_is_no_tuple(metadata: DSparkSpecMetadata) -> None:
         num_contexts=0,
         seq_lens=[8],  # E: arg-type | reportArgumentType
         context_positions=(),
+    )
+
+
+def a_seed_is_required() -> None:
+    SamplingParams(temperature=0.7)  # E: call-arg | reportCallIssue
+
+
+def a_row_without_parameters(metadata: DSparkSpecMetadata) -> None:
+    metadata.with_batch(
+        request_ids=(RequestId(7),),
+        num_contexts=0,
+        seq_lens=(8,),
+        context_positions=(),
+        sampling=(None,),  # E: arg-type | reportArgumentType
     )
 
 

@@ -5,8 +5,8 @@ from unittest.mock import AsyncMock, MagicMock, Mock
 
 from torch import Tensor
 
-from specmeta import DFlashSpecMetadata, DSparkSpecMetadata
-from specmeta_workers import DSparkWorker
+from specmeta import DFlashSpecMetadata, DSparkSpecMetadata, MTPSpecMetadata
+from specmeta_workers import DFlashWorker, DSparkWorker, MTPWorker
 
 
 def a_namespace(worker: DSparkWorker, x: Tensor) -> None:
@@ -19,6 +19,7 @@ def a_namespace(worker: DSparkWorker, x: Tensor) -> None:
     )
     worker.seed(  # E: call-overload | reportCallIssue
         stub,  # E: - | reportArgumentType
+        input_ids=x,
         next_tokens=x,
         captured=x,
     )
@@ -80,4 +81,50 @@ def an_async_mock(worker: DSparkWorker, x: Tensor) -> None:
 
 
 def a_mock_for_the_seed(worker: DSparkWorker, x: Tensor) -> None:
-    worker.seed(Mock(), next_tokens=x, captured=x)  # E: deprecated | reportDeprecated
+    worker.seed(  # E: deprecated | reportDeprecated
+        Mock(),
+        input_ids=x,
+        next_tokens=x,
+        captured=x,
+    )
+
+
+def a_mock_for_another_worker(dflash: DFlashWorker, mtp: MTPWorker, x: Tensor) -> None:
+    stub = Mock()
+    dflash.forward(stub, input_ids=x, logits=x, captured=x)  # E: deprecated | reportDeprecated
+    mtp.forward(stub, input_ids=x, logits=x, captured=x)  # E: deprecated | reportDeprecated
+    dflash.seed(  # E: deprecated | reportDeprecated
+        stub,
+        input_ids=x,
+        next_tokens=x,
+        captured=x,
+    )
+    mtp.seed(  # E: deprecated | reportDeprecated
+        MagicMock(spec=MTPSpecMetadata),
+        input_ids=x,
+        next_tokens=x,
+        captured=x,
+    )
+
+
+def the_metadata_of_one_worker_for_another(
+    dflash: DFlashWorker, mtp: MTPWorker, metadata: DSparkSpecMetadata, x: Tensor
+) -> None:
+    dflash.forward(  # E: call-overload | reportCallIssue
+        metadata,  # E: - | reportArgumentType
+        input_ids=x,
+        logits=x,
+        captured=x,
+    )
+    mtp.seed(  # E: call-overload | reportCallIssue
+        metadata,  # E: - | reportArgumentType
+        input_ids=x,
+        next_tokens=x,
+        captured=x,
+    )
+
+
+def a_seed_step_without_its_tokens(
+    worker: DSparkWorker, metadata: DSparkSpecMetadata, x: Tensor
+) -> None:
+    worker.seed(metadata, next_tokens=x, captured=x)  # E: call-overload | reportCallIssue

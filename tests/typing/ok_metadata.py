@@ -8,6 +8,7 @@ from specmeta import (
     DSparkSpecMetadata,
     MTPSpecMetadata,
     RequestId,
+    SamplingParams,
     SeqSlot,
     get_spec_metadata,
 )
@@ -57,10 +58,22 @@ def derived_metadata_keeps_its_class(metadata: DSparkSpecMetadata) -> None:
     assert_type(metadata.concat(metadata), DSparkSpecMetadata)
 
 
+def sampled_rows(metadata: DSparkSpecMetadata) -> DSparkSpecMetadata:
+    params = SamplingParams(temperature=0.7, seed=3)
+    return metadata.with_batch(
+        request_ids=(RequestId(7),),
+        num_contexts=0,
+        seq_lens=(8,),
+        context_positions=(),
+        sampling=(params,),
+    )
+
+
 def fields_have_precise_types(metadata: DSparkSpecMetadata) -> None:
     assert_type(metadata.request_ids, tuple[RequestId, ...])
     assert_type(metadata.num_seq_slots, int)
     assert_type(metadata.all_rank_num_generations, tuple[int, ...] | None)
+    assert_type(metadata.sampling, tuple[SamplingParams, ...] | None)
     assert_type(metadata.num_generations, int)
     assert_type(metadata.is_cuda_graph, bool)
 
