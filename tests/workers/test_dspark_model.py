@@ -9,7 +9,7 @@ from specmeta import DSparkDrafterConfig
 from specmeta.testing import make_deployment
 from specmeta_workers import DSparkDraftModel
 from specmeta_workers._layers import RMSNorm
-from tests.workers.dspark_cases import make_model
+from tests.workers.worker_cases import make_model
 
 
 def drafter(**changes: object) -> DSparkDrafterConfig:

@@ -53,6 +53,12 @@ def change_tensors(folder: Path, **changes: torch.Tensor | None) -> None:
     save_file(tensors, folder / "model.safetensors")
 
 
+def with_value(tensor: torch.Tensor, index: tuple[int, ...], value: str) -> torch.Tensor:
+    """The tensor with one value replaced."""
+    tensor[index] = float(value)
+    return tensor
+
+
 def test_a_published_config_becomes_the_canonical_form() -> None:
     assert read_drafter_config(GOOD) == DSparkDrafterConfig(
         hidden_size=32,
@@ -82,6 +88,7 @@ def test_a_published_config_becomes_the_canonical_form() -> None:
 
 def test_a_drafter_named_dflash_with_the_dspark_class_is_anchor_first() -> None:
     config = read_drafter_config(GOOD.parent / "dflash_no_markov")
+    assert isinstance(config, DSparkDrafterConfig)
     assert config.anchor_convention == "anchor_first"
     assert (config.markov_rank, config.markov_head_type) == (0, None)
     assert not config.enable_confidence_head
@@ -132,10 +139,19 @@ _BAD_CONFIGS: list[tuple[dict[str, Any], str]] = [
     ({"hidden_size": "32"}, "hidden_size: '32'"),
     ({"mask_token_id": 97}, "mask_token_id: 97 is not below vocab_size"),
     ({"target_layer_ids": [3, 1]}, r"target_layer_ids\[1\]: 1 comes after 3"),
-    ({"architectures": ["LlamaForCausalLM"]}, r"architectures is \['LlamaForCausalLM'\]; this"),
-    ({"architectures": ...}, "architectures is None; this reader takes the DeepSpec layout"),
-    ({"speculators_model_type": "dspark"}, "is the speculators layout; this reader takes"),
-    ({"dspark_block_size": 5}, "is a DeepSeek-V4 checkpoint .* this reader takes"),
+    (
+        {"architectures": ["LlamaForCausalLM"]},
+        r"architectures is \['LlamaForCausalLM'\]; the layout",
+    ),
+    (
+        {"architectures": ...},
+        "architectures is None; the layouts that are read have one of Qwen3DS",
+    ),
+    ({"architectures": ["Qwen3DSparkModel"] * 2}, r"architectures is \['Qwen3.*\]; the layouts"),
+    ({"architectures": [["Qwen3DSparkModel"]]}, r"architectures is \[\['Qwen3.*\]\]; the layouts"),
+    ({"speculators_model_type": "dspark"}, "is the speculators layout; the layouts that are read"),
+    ({"dspark_block_size": 5}, "is a DeepSeek-V4 checkpoint .* the layouts that are read"),
+    ({"dflash_config": {}}, r"but dflash_config is of DFlashDraftModel; the layouts that are read"),
     ({"attention_bias": True}, "attention_bias is True, but only False is implemented"),
     ({"hidden_act": "gelu"}, "hidden_act is 'gelu', but only 'silu' is implemented"),
     ({"is_causal": True}, "is_causal is True, but only False is implemented"),
@@ -168,11 +184,6 @@ def test_a_config_that_cannot_be_used_names_file_key_and_remedy(
     assert text.startswith(f"{checkpoint / 'config.json'}: ")
     assert "\n" not in text
     assert ";" in text
-
-
-def test_the_dflash_layout_is_refused_by_name() -> None:
-    with pytest.raises(CheckpointError, match="the z-lab DFlash layout, whose block slots fill"):
-        read_drafter_config(GOOD.parent / "zlab_dflash")
 
 
 _BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -223,6 +234,16 @@ _BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "wrong shape": (
         lambda folder: change_tensors(folder, fc__weight=torch.ones(32, 96)),
         r"model.safetensors: fc.weight is \[32, 96\], expected \[32, 64\]; use the config.json",
+    ),
+    "not a number": (
+        lambda folder: change_tensors(folder, norm__weight=with_value(torch.ones(32), (7,), "nan")),
+        r"model.safetensors: norm.weight\[7\] is nan, but a weight must be finite; fetch",
+    ),
+    "infinite": (
+        lambda folder: change_tensors(
+            folder, fc__weight=with_value(torch.ones(32, 64), (3, 5), "-inf")
+        ),
+        r"model.safetensors: fc.weight\[3, 5\] is -inf, but a weight must be finite; fetch",
     ),
     "quantized": (
         lambda folder: change_tensors(folder, fc__weight=torch.ones(32, 64, dtype=torch.int8)),
@@ -283,6 +304,23 @@ def test_a_type_that_no_model_runs_in_is_refused(dtype: Any) -> None:
         load_draft_model(GOOD, dtype=dtype)
 
 
+def test_a_weight_beyond_the_type_that_was_asked_for_is_refused_by_name(checkpoint: Path) -> None:
+    change_tensors(checkpoint, norm__weight=with_value(torch.ones(32), (9,), "7e4"))
+    with pytest.raises(
+        CheckpointError, match=r"norm.weight\[9\] is 70000, beyond torch.float16; load it as"
+    ):
+        load_draft_model(checkpoint, dtype="float16")
+    assert load_draft_model(checkpoint, dtype="bfloat16").norm.weight[9] == 70144
+
+
+def test_a_targets_weight_that_is_not_finite_is_refused_by_name(checkpoint: Path) -> None:
+    stored = load_file(checkpoint / "model.safetensors")
+    change_tensors(checkpoint, embed_tokens__weight=None, lm_head__weight=None)
+    head = with_value(stored["lm_head.weight"], (2, 1), "inf")
+    with pytest.raises(CheckpointError, match=r"the target's lm_head.weight\[2, 1\] is inf, but a"):
+        load_draft_model(checkpoint, TargetHead(stored["embed_tokens.weight"], head))
+
+
 def test_many_wrong_tensors_give_one_short_message(checkpoint: Path) -> None:
     change_config(checkpoint, hidden_size=64)
     with pytest.raises(CheckpointError) as caught:
@@ -313,7 +351,7 @@ def test_weights_come_in_the_type_that_was_asked_for(dtype: Any) -> None:
     assert {name: value.dtype for name, value in model.state_dict().items()} == dict.fromkeys(
         stored, expected
     )
-    assert torch.equal(model.fc.weight, stored["fc.weight"].to(expected))
+    assert torch.equal(model.state_dict()["fc.weight"], stored["fc.weight"].to(expected))
     assert not model.training
     assert not any(parameter.requires_grad for parameter in model.parameters())
     assert load_draft_model(GOOD).dtype == torch.float32

@@ -12,8 +12,16 @@ Notation, as in the DSpark paper (arXiv 2607.05147): `E = markov_w1 [V, r]`, `W2
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+
+from ._choosing import greedy
+
+if TYPE_CHECKING:
+    from ._choosing import Choose
 
 
 class MarkovHead(nn.Module):
@@ -29,10 +37,16 @@ class MarkovHead(nn.Module):
         """`s_0 [..., r]` for `hidden [..., d]`; only the rnn head changes it."""
         return hidden.new_zeros((*hidden.shape[:-1], self.rank))
 
+    def prepare(self, hidden: Tensor) -> Tensor:
+        """What the latents need of `hidden [..., block, d]`, for all slots at once `[..., block,
+        *]`.
+        """
+        return hidden
+
     def latent(
         self,
         previous: Tensor,
-        hidden: Tensor,  # noqa: ARG002 - the gated and rnn heads read it
+        prepared: Tensor,  # noqa: ARG002 - the gated and rnn heads read it
         state: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """Latent `[..., r]` of one slot and the next state, from `E[x_{k-1}] [..., r]`."""
@@ -44,9 +58,10 @@ class MarkovHead(nn.Module):
         `previous [..., block, r]`, `hidden [..., block, d]` to `[..., block, r]`.
         """
         state = self.initial_state(hidden[..., 0, :])
+        prepared = self.prepare(hidden)
         steps: list[Tensor] = []
         for slot in range(hidden.shape[-2]):
-            step, state = self.latent(previous[..., slot, :], hidden[..., slot, :], state)
+            step, state = self.latent(previous[..., slot, :], prepared[..., slot, :], state)
             steps.append(step)
         return torch.stack(steps, -2)
 
@@ -56,22 +71,23 @@ class MarkovHead(nn.Module):
         return out
 
     def walk(
-        self, base_logits: Tensor, hidden: Tensor, anchor_tokens: Tensor
+        self, base_logits: Tensor, hidden: Tensor, anchor_tokens: Tensor, choose: Choose = greedy
     ) -> tuple[Tensor, Tensor]:
-        """Draft greedily, slot after slot.
+        """Draft slot after slot.
 
         `base_logits [B, K, V]`, `hidden [B, K, d]`, `anchor_tokens [B]` to the drafted tokens
         `[B, K]` and the corrected logits `[B, K, V]`.
         """
         state = self.initial_state(hidden[:, 0])
-        projection = self.markov_w2.weight.t()
+        embedding, projection = self.markov_w1.weight, self.markov_w2.weight.t()
         token = anchor_tokens
         tokens: list[Tensor] = []
         corrected: list[Tensor] = []
-        for slot in range(base_logits.shape[1]):
-            latent, state = self.latent(self.markov_w1(token), hidden[:, slot], state)
-            logits = torch.addmm(base_logits[:, slot], latent, projection)
-            token = logits.argmax(-1)
+        slots = zip(base_logits.unbind(1), self.prepare(hidden).unbind(1), strict=True)
+        for slot, (base, prepared) in enumerate(slots):
+            latent, state = self.latent(embedding.index_select(0, token), prepared, state)
+            logits = torch.addmm(base, latent, projection)
+            token = choose(slot, logits)
             tokens.append(token)
             corrected.append(logits)
         return torch.stack(tokens, 1), torch.stack(corrected, 1)
@@ -96,13 +112,19 @@ class GatedMarkovHead(MarkovHead):
         super().__init__(vocab_size, rank)
         self.gate_proj = nn.Linear(hidden_size + rank, rank)
 
-    def latent(self, previous: Tensor, hidden: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    def prepare(self, hidden: Tensor) -> Tensor:
+        """The gate's part that does not depend on a draft `[..., block, r]`."""
+        weight = self.gate_proj.weight[:, : -self.rank]
+        return F.linear(hidden, weight, self.gate_proj.bias)
+
+    def latent(self, previous: Tensor, prepared: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """Gate the embedding; the state is unused."""
-        return self.latents(previous, hidden), state
+        gate = prepared + F.linear(previous, self.gate_proj.weight[:, -self.rank :])
+        return torch.sigmoid(gate) * previous, state
 
     def latents(self, previous: Tensor, hidden: Tensor) -> Tensor:
         """`sigmoid(G [h; E]) * E` for every slot at once."""
-        return torch.sigmoid(self.gate_proj(torch.cat((hidden, previous), -1))) * previous
+        return self.latent(previous, self.prepare(hidden), previous)[0]
 
 
 class RNNMarkovHead(MarkovHead):
@@ -112,12 +134,17 @@ class RNNMarkovHead(MarkovHead):
         super().__init__(vocab_size, rank)
         self.joint_proj = nn.Linear(2 * rank + hidden_size, 3 * rank)
 
-    def latent(self, previous: Tensor, hidden: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    def prepare(self, hidden: Tensor) -> Tensor:
+        """The joint projection's part that does not depend on a draft `[..., block, 3 r]`."""
+        weight = self.joint_proj.weight[:, 2 * self.rank :]
+        return F.linear(hidden, weight, self.joint_proj.bias)
+
+    def latent(self, previous: Tensor, prepared: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """One step of the recurrence."""
-        joint = self.joint_proj(torch.cat((state, previous, hidden), -1))
+        weight = self.joint_proj.weight[:, : 2 * self.rank]
+        joint = prepared + F.linear(torch.cat((state, previous), -1), weight)
         gate, candidate, output = joint.chunk(3, -1)
-        gate = torch.sigmoid(gate)
-        state = gate * state + (1 - gate) * torch.tanh(candidate)
+        state = torch.lerp(torch.tanh(candidate), state, torch.sigmoid(gate))
         return torch.tanh(output), state
 
 

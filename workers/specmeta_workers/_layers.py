@@ -1,4 +1,4 @@
-"""Layers of a dense block drafter: RMS norm, rotary embedding, injected attention, gated MLP.
+"""Layers of a dense drafter: RMS norm, rotary embedding, injected attention, gated MLP.
 
 The attention reads two kinds of keys. *Context* keys are projections of the target's captured
 hidden states; they depend on nothing that the drafter computes, so they are made once for each
@@ -17,6 +17,8 @@ from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from specmeta import DrafterConfig
 
 
 class RMSNorm(nn.Module):
@@ -123,17 +125,26 @@ class InjectedAttention(nn.Module):
     def forward(
         self, x: Tensor, phases: tuple[Tensor, Tensor], context: Tensor, bias: Tensor
     ) -> Tensor:
-        """Attend from `x [B, S, d]`.
+        """Attend from `x [B, S, d]` to the context and to itself.
 
         `context [B, W, 2, kv_heads, head_dim]` holds keys and values; `bias` is added to the
         scores and broadcasts to `[B, 1, S, W + S]`.
         """
-        batch, slots, _ = x.shape
-        queries = self.q_proj(x).view(batch, slots, self.num_heads, self.head_dim)
-        queries = apply_rotary(self.q_norm(queries), phases)
         keys, values = self.keys_values(x, phases)
         keys = torch.cat((context[:, :, 0].transpose(1, 2), keys.transpose(1, 2)), 2)
         values = torch.cat((context[:, :, 1].transpose(1, 2), values.transpose(1, 2)), 2)
+        return self.attend(x, phases, keys, values, bias)
+
+    def attend(
+        self, x: Tensor, phases: tuple[Tensor, Tensor], keys: Tensor, values: Tensor, bias: Tensor
+    ) -> Tensor:
+        """Attend from `x [B, S, d]` to `keys`, `values [B, kv_heads, N, head_dim]`.
+
+        `bias` broadcasts to `[B, 1, S, N]`.
+        """
+        batch, slots, _ = x.shape
+        queries = self.q_proj(x).view(batch, slots, self.num_heads, self.head_dim)
+        queries = apply_rotary(self.q_norm(queries), phases)
         # The query heads of one key head become more query rows: no key is repeated in memory.
         group = self.num_heads // self.num_kv_heads
         grouped = (batch, self.num_kv_heads, group * slots, self.head_dim)
@@ -181,10 +192,43 @@ class DraftLayer(nn.Module):
         self.post_attention_layernorm = RMSNorm(hidden_size, eps)
         self.mlp = GatedMLP(hidden_size, intermediate_size)
 
+    @classmethod
+    def of(cls, config: DrafterConfig) -> DraftLayer:
+        """A layer of a drafter's sizes."""
+        return cls(
+            hidden_size=config.hidden_size,
+            intermediate_size=config.intermediate_size,
+            num_heads=config.num_attention_heads,
+            num_kv_heads=config.num_key_value_heads,
+            head_dim=config.head_dim,
+            eps=config.rms_norm_eps,
+        )
+
     def forward(
         self, x: Tensor, phases: tuple[Tensor, Tensor], context: Tensor, bias: Tensor
     ) -> Tensor:
         """Same shapes as `InjectedAttention.forward`."""
         x = x + self.self_attn(self.input_layernorm(x), phases, context, bias)
+        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
+        return out
+
+    def decode(
+        self,
+        x: Tensor,
+        phases: tuple[Tensor, Tensor],
+        keys: Tensor,
+        values: Tensor,
+        column: int,
+        bias: Tensor,
+    ) -> Tensor:
+        """One token a row, `x [B, 1, d]`, whose key and value are put into `column` first.
+
+        `keys`, `values [B, kv_heads, N, head_dim]`; `bias` broadcasts to `[B, 1, 1, N]`.
+        """
+        normed = self.input_layernorm(x)
+        key, value = self.self_attn.keys_values(normed, phases)
+        keys[:, :, column] = key[:, 0]
+        values[:, :, column] = value[:, 0]
+        x = x + self.self_attn.attend(normed, phases, keys, values, bias)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
