@@ -7,7 +7,6 @@ implementation computed from them. See tests/data/parity/README.md.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,18 +17,25 @@ from torch import Tensor, nn
 
 from specmeta import (
     Deployment,
+    DFlashDecodingConfig,
     DSparkDecodingConfig,
-    DSparkDrafterConfig,
     EngineConfig,
     RequestId,
     TargetConfig,
 )
-from specmeta_workers import DSparkDraftModel, DSparkWorker, load_draft_model
-from tests.workers.dspark_cases import Chunk, Rig, Row
+from specmeta_workers import (
+    DFlashDraftModel,
+    DFlashWorker,
+    DSparkDraftModel,
+    DSparkWorker,
+    load_draft_model,
+)
+from tests.workers.worker_cases import Chunk, Rig, Row
 
 TOLERANCE = 1e-4
 GOLDEN_ID = 4711
 Item = TypeVar("Item")
+BlockModel = DSparkDraftModel | DFlashDraftModel
 
 
 class TargetHead(nn.Module):
@@ -37,7 +43,7 @@ class TargetHead(nn.Module):
 
     def __init__(self, embedding: Tensor, head: Tensor) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(*embedding.shape)
+        self.embedding = nn.Embedding(embedding.shape[0], embedding.shape[1])
         self.embedding.weight = nn.Parameter(embedding)
         self.head = nn.Linear(head.shape[1], head.shape[0], bias=False)
         self.head.weight = nn.Parameter(head)
@@ -56,7 +62,7 @@ class Case:
     """One folder."""
 
     rounds: list[dict[str, Tensor]]
-    model: DSparkDraftModel
+    model: BlockModel
 
     @property
     def num_drafts(self) -> int:
@@ -64,14 +70,8 @@ class Case:
         return self.rounds[0]["draft_tokens"].shape[1]
 
 
-def is_dflash(folder: Path) -> bool:
-    """Whether the folder has the z-lab DFlash layout, which has a drafter class of its own."""
-    raw = json.loads((folder / "config.json").read_text())
-    return "dflash_config" in raw or raw["architectures"] == ["DFlashDraftModel"]
-
-
 def read_case(folder: Path) -> Case:
-    """Load a folder of the DeepSpec layout."""
+    """Load a folder of the DeepSpec or the z-lab layout."""
     golden = load_file(folder / "golden.safetensors")
     names = ("target.embed_tokens.weight", "target.lm_head.weight")
     target = TargetHead(*(golden[name] for name in names)) if names[0] in golden else None
@@ -84,18 +84,31 @@ def read_case(folder: Path) -> Case:
         }
         for r in range(count)
     ]
-    return Case(rounds, load_draft_model(folder, target, dtype="float32"))
+    model = load_draft_model(folder, target, dtype="float32")
+    assert isinstance(model, BlockModel)
+    return Case(rounds, model)
 
 
 def check_round(
-    model: DSparkDraftModel, golden: dict[str, Tensor], context_kv: Tensor, mask: Tensor
+    model: BlockModel, golden: dict[str, Tensor], context_kv: Tensor, mask: Tensor
 ) -> None:
     """One block from this context equals the golden round."""
     anchor, position = golden["anchor_token"], golden["anchor_position"]
     hidden = model.block(anchor, position, context_kv, mask)
+    close(hidden, golden["block_hidden"])
+    if isinstance(model, DSparkDraftModel):
+        check_dspark_heads(model, golden, hidden)
+        return
+    count = golden["draft_tokens"].shape[1]
+    close(model.draft_logits(hidden, count), golden["draft_logits"])
+    assert torch.equal(model.draft(hidden, anchor, count), golden["draft_tokens"])
+
+
+def check_dspark_heads(model: DSparkDraftModel, golden: dict[str, Tensor], hidden: Tensor) -> None:
+    """The Markov and confidence heads equal the golden round."""
+    anchor = golden["anchor_token"]
     count = golden["draft_tokens"].shape[1]
     tokens, logits, confidence = model.sample(hidden, anchor, count)
-    close(hidden, golden["block_hidden"])
     close(model.lm_head(hidden), golden["base_logits"])
     close(logits, golden["corrected_logits"][:, :count])
     assert torch.equal(tokens, golden["draft_tokens"])
@@ -182,8 +195,13 @@ def insert(rows: dict[int, Item], golden: dict[int, Item], index: int) -> dict[i
 
 def make_rig(case: Case, max_num_requests: int) -> Rig:
     """A worker around the case's model, with room for the golden rounds."""
-    drafter = case.model.config
-    assert isinstance(drafter, DSparkDrafterConfig)
+    model = case.model
+    drafter = model.config
+    decoding = (
+        DSparkDecodingConfig(max_draft_len=case.num_drafts)
+        if isinstance(model, DSparkDraftModel)
+        else DFlashDecodingConfig(max_draft_len=case.num_drafts)
+    )
     last = int(case.rounds[-1]["anchor_position"])
     deployment = Deployment(
         target=TargetConfig(
@@ -193,7 +211,7 @@ def make_rig(case: Case, max_num_requests: int) -> Rig:
             max_position_embeddings=drafter.max_position_embeddings,
         ),
         drafter=drafter,
-        decoding=DSparkDecodingConfig(max_draft_len=case.num_drafts),
+        decoding=decoding,
         engine=EngineConfig(
             max_num_requests=max_num_requests,
             num_seq_slots=max_num_requests + 2,
@@ -202,5 +220,9 @@ def make_rig(case: Case, max_num_requests: int) -> Rig:
             dtype="float32",
         ),
     )
-    worker = DSparkWorker(deployment, case.model)
+    worker = (
+        DSparkWorker(deployment, model)
+        if isinstance(model, DSparkDraftModel)
+        else DFlashWorker(deployment, model)
+    )
     return Rig(worker, deployment, torch.Generator().manual_seed(5))

@@ -9,47 +9,63 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from specmeta import DSparkDrafterConfig, DSparkSpecMetadata, RequestId
-from specmeta.testing import make_deployment, make_dflash_metadata, make_mtp_metadata
+from specmeta import DecodingType, DSparkDrafterConfig, RequestId
+from specmeta.testing import (
+    make_deployment,
+    make_dflash_metadata,
+    make_dspark_metadata,
+    make_mtp_metadata,
+)
 from specmeta_workers import DSparkDraftModel, DSparkWorker
-from tests.workers.dspark_cases import make_model, make_rig, same_state, state_of
+from tests.workers.worker_cases import KINDS, make_model, make_rig, same_state, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def _mock_of(real: DSparkSpecMetadata) -> Mock:
+def _mock_of(real: Any) -> Any:
     """A mock with the fields and, to `isinstance`, the class of the real thing."""
     mock = Mock(**dict(real))
-    mock.__class__ = type(real)  # type: ignore[assignment]  # what Mock(spec=...) does
-    assert isinstance(mock, DSparkSpecMetadata)
+    mock.__class__ = type(real)  # what Mock(spec=...) does
+    assert isinstance(mock, type(real))
     return mock
 
 
-_STAND_INS: dict[str, Callable[[DSparkSpecMetadata], object]] = {
+_STAND_INS: dict[str, Callable[[Any], object]] = {
     "SimpleNamespace": lambda real: SimpleNamespace(**dict(real)),
     "dict": lambda real: real.model_dump(),
     "Mock": _mock_of,
-    "MTPSpecMetadata": lambda real: make_mtp_metadata(request_ids=real.request_ids),
+    "DSparkSpecMetadata": lambda real: make_dspark_metadata(request_ids=real.request_ids),
     "DFlashSpecMetadata": lambda real: make_dflash_metadata(request_ids=real.request_ids),
+    "MTPSpecMetadata": lambda real: make_mtp_metadata(request_ids=real.request_ids),
     "NoneType": lambda _: None,
 }
 
 
-@pytest.mark.parametrize("name", _STAND_INS)
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(kind, name) for kind in KINDS for name in _STAND_INS if name != f"{kind}SpecMetadata"],
+)
 @pytest.mark.parametrize("method", ["forward", "seed"])
-def test_anything_but_its_own_metadata_class_is_a_type_error(name: str, method: str) -> None:
-    rig = make_rig()
+def test_anything_but_its_own_metadata_class_is_a_type_error(
+    kind: DecodingType, name: str, method: str
+) -> None:
+    rig = make_rig(kind=kind)
     rig.context(1, rig.captured(5))
     stand_in = _STAND_INS[name](rig.metadata(request_ids=(1,)))
     before = state_of(rig.worker)
     arguments: dict[str, Any] = (
-        {"input_ids": rig.tokens(8), "logits": torch.zeros(8, 256)}
+        {"logits": torch.zeros(rig.width, 256)}
         if method == "forward"
         else {"next_tokens": rig.tokens(1)}
     )
-    with pytest.raises(TypeError, match=f"{name} is not a DSparkSpecMetadata; build it with"):
-        getattr(rig.worker, method)(stand_in, captured=rig.captured(8), **arguments)
+    with pytest.raises(TypeError, match=f"{name} is not a {kind}SpecMetadata; build it with"):
+        getattr(rig.worker, method)(
+            stand_in,
+            input_ids=rig.tokens(rig.width),
+            captured=rig.captured(rig.width),
+            **arguments,
+        )
     assert same_state(before, rig.worker)
 
 
@@ -98,7 +114,7 @@ def test_a_list_is_no_tensor() -> None:
     rig = make_rig()
     metadata = rig.metadata(request_ids=(2,), num_contexts=1)
     with pytest.raises(TypeError, match=r"input_ids: list is not a tensor, expected \[4\]"):
-        rig.worker.forward(  # type: ignore[call-overload]  # what an untyped caller may pass
+        rig.worker.forward(
             metadata,
             input_ids=[1, 2, 3, 4],
             logits=torch.zeros(1, 256),
@@ -151,6 +167,7 @@ def test_a_seed_step_takes_contexts_only(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="a seed step has context rows only"):
         rig.worker.seed(
             metadata,
+            input_ids=rig.tokens(metadata.num_tokens),
             next_tokens=rig.tokens(len(metadata.request_ids)),
             captured=rig.captured(metadata.num_tokens),
         )
@@ -160,16 +177,26 @@ def test_a_seed_step_takes_contexts_only(fields: dict[str, Any]) -> None:
 def test_a_seed_step_checks_its_tensors() -> None:
     rig = make_rig()
     metadata = rig.metadata(request_ids=(RequestId(2),), num_contexts=1)
-    with pytest.raises(ValueError, match=r"next_tokens: \[2\] .* expected \[1\] torch.int64"):
-        rig.worker.seed(metadata, next_tokens=rig.tokens(2), captured=rig.captured(4))
-    with pytest.raises(ValueError, match=r"captured: \[5, 128\] .* expected \[4, 128\]"):
-        rig.worker.seed(metadata, next_tokens=rig.tokens(1), captured=rig.captured(5))
+    good = {
+        "input_ids": rig.tokens(4),
+        "next_tokens": rig.tokens(1),
+        "captured": rig.captured(4),
+    }
     before = state_of(rig.worker)
+    for name, tensor, message in (
+        ("input_ids", rig.tokens(3), r"\[3\] .* expected \[4\] torch.int64"),
+        ("next_tokens", rig.tokens(2), r"\[2\] .* expected \[1\] torch.int64"),
+        ("captured", rig.captured(5), r"\[5, 128\] .* expected \[4, 128\]"),
+    ):
+        with pytest.raises(ValueError, match=f"^{name}: {message}"):
+            rig.worker.seed(metadata, **good | {name: tensor})
     for token in (-1, 256, 2**62):
-        with pytest.raises(
-            ValueError, match=rf"next_tokens\[0\]: {token} is not a token from 0 to"
-        ):
-            rig.worker.seed(metadata, next_tokens=torch.tensor([token]), captured=rig.captured(4))
+        for name in ("input_ids", "next_tokens"):
+            tokens = good[name].clone()
+            tokens[-1] = token
+            last = len(tokens) - 1
+            with pytest.raises(ValueError, match=rf"^{name}\[{last}\]: {token} is not a token"):
+                rig.worker.seed(metadata, **good | {name: tokens})
     assert same_state(before, rig.worker)
     assert len(rig.worker.pool) == 0
 
@@ -182,14 +209,9 @@ def test_a_deployment_that_the_worker_cannot_serve_is_refused() -> None:
         DSparkWorker(deployment.model_dump(), model)  # type: ignore[arg-type]  # an untyped caller
     for stand_in in (None, SimpleNamespace(config=deployment.drafter), torch.nn.Linear(1, 1)):
         with pytest.raises(TypeError, match=r"draft_model: \w+ is not a DSparkDraftModel; load"):
-            DSparkWorker(deployment, stand_in)  # type: ignore[arg-type]  # an untyped caller
+            DSparkWorker(deployment, stand_in)
     with pytest.raises(ValueError, match="decoding_type is DFlash; a DSparkWorker serves DSpark"):
         DSparkWorker(make_deployment("DFlash"), model)
-    with pytest.raises(ValueError, match=r"use_rejection_sampling: True.* set it to False"):
-        DSparkWorker(make_deployment(use_rejection_sampling=True), model)
-    gated = make_deployment(acceptance_rate_window_size=50, acceptance_rate_threshold=0.5)
-    with pytest.raises(ValueError, match="acceptance_rate_window_size: 50, but no acceptance gate"):
-        DSparkWorker(gated, model)
     with pytest.raises(ValueError, match=r"draft_model: .* is not deployment.drafter; compose"):
         DSparkWorker(make_deployment(rope_theta=5000.0), model)
     with pytest.raises(ValueError, match=r"torch.float32, engine.dtype is bfloat16; load it with"):

@@ -7,19 +7,7 @@ import torch
 
 from specmeta import RequestId
 from specmeta_workers import SlotPoolExhaustedError, UnknownRequestError
-from tests.workers.dspark_cases import Rig, make_rig, same_state, state_of
-
-
-def live_rows(rig: Rig) -> list[torch.Tensor]:
-    """Every buffer without its scratch row."""
-    worker = rig.worker
-    buffers = (
-        worker.kv_windows,
-        worker.context_lens,
-        worker.valid_lens,
-        worker.position_initialized,
-    )
-    return [buffer[:-1].clone() for buffer in buffers]
+from tests.workers.worker_cases import live_rows, make_rig, same_state, state_of
 
 
 def test_buffers_are_sized_by_sequence_slots_and_not_by_the_batch() -> None:
@@ -35,85 +23,6 @@ def test_buffers_are_sized_by_sequence_slots_and_not_by_the_batch() -> None:
     assert not worker.position_initialized.any()
 
 
-def test_a_small_graph_bucket_that_drafts_first_does_not_shrink_the_pool() -> None:
-    rig = make_rig(num_seq_slots=4, max_num_requests=4)
-    worker = rig.worker
-    buffers = (
-        worker.kv_windows,
-        worker.context_lens,
-        worker.valid_lens,
-        worker.position_initialized,
-        worker.batch_to_slot,
-    )
-    before = [(buffer.data_ptr(), buffer.shape) for buffer in buffers]
-    only_padding = rig.metadata(request_ids=(), seq_lens=(), num_padding=1)
-    rig.run(only_padding.create_cuda_graph_metadata(1), [])
-    for request_id in (1, 2, 3, 4):
-        rig.context(request_id, rig.captured(3))
-    rows = {i: rig.row(2) for i in (1, 2, 3, 4)}
-    output = rig.generate(rows)
-    assert output.num_accepted.tolist() == [2, 2, 2, 2]
-    assert sorted(worker.pool.lookup(RequestId(i)).slot for i in rows) == [0, 1, 2, 3]
-    after = (
-        worker.kv_windows,
-        worker.context_lens,
-        worker.valid_lens,
-        worker.position_initialized,
-        worker.batch_to_slot,
-    )
-    assert [(buffer.data_ptr(), buffer.shape) for buffer in after] == before
-
-
-def test_a_bucket_drafts_what_the_unpadded_batch_drafts() -> None:
-    plain, padded = make_rig(dtype="float64"), make_rig(dtype="float64")
-    for rig in (plain, padded):
-        rig.context(1, rig.captured(12))
-        rig.context(2, rig.captured(40))
-    for accepted in (3, 8, 1):
-        rows = {1: plain.row(accepted), 2: plain.row(9 - accepted)}
-        expected = plain.generate(rows)
-        metadata = padded.metadata(request_ids=(1, 2)).create_cuda_graph_metadata(8)
-        output = padded.run(metadata, list(rows.values()))
-        assert metadata.num_padding == 6
-        assert output.draft_tokens.shape == (8, 7)
-        assert torch.equal(output.draft_tokens[:2], expected.draft_tokens)
-        assert torch.equal(output.num_accepted[:2], expected.num_accepted)
-    for mine, theirs in zip(live_rows(plain), live_rows(padded), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-12)
-
-
-def test_a_thousand_all_padding_replays_leave_live_rows_and_the_scratch_position() -> None:
-    rig = make_rig(num_seq_slots=4, max_num_requests=4)
-    rig.context(1, rig.captured(12))
-    rig.context(2, rig.captured(40))
-    before = live_rows(rig)
-    metadata = rig.metadata(request_ids=(), seq_lens=(), num_padding=1).create_cuda_graph_metadata(
-        1
-    )
-    states = rig.captured(rig.width)
-    for _ in range(1000):
-        rig.run(metadata, [], states)
-        assert rig.worker.context_lens[4] == 0
-    assert rig.worker.valid_lens[4] == 0
-    assert not rig.worker.position_initialized[4]
-    assert rig.worker.kv_windows[4].count_nonzero() == 0
-    assert all(torch.equal(a, b) for a, b in zip(before, live_rows(rig), strict=True))
-
-
-def test_a_replayed_bucket_drafts_the_same_for_padding_each_time() -> None:
-    rig = make_rig()
-    metadata = rig.metadata(request_ids=(), seq_lens=(), num_padding=1).create_cuda_graph_metadata(
-        2
-    )
-    states = rig.captured(2 * rig.width)
-    inputs, logits = rig.tokens(2 * rig.width), torch.randn(2 * rig.width, 256)
-    first, second = (
-        rig.worker.forward(metadata, input_ids=inputs, logits=logits, captured=states)
-        for _ in range(2)
-    )
-    assert torch.equal(first.draft_tokens, second.draft_tokens)
-
-
 def test_nan_in_padding_never_reaches_a_live_row() -> None:
     clean, spoiled = make_rig(), make_rig()
     for rig in (clean, spoiled):
@@ -125,7 +34,7 @@ def test_nan_in_padding_never_reaches_a_live_row() -> None:
         expected = clean.generate(rows, num_padding=2, padding_states=zeros)
         output = spoiled.generate(rows, num_padding=2, padding_states=zeros + float("nan"))
         assert torch.equal(output.draft_tokens[:2], expected.draft_tokens[:2])
-    for mine, theirs in zip(live_rows(clean), live_rows(spoiled), strict=True):
+    for mine, theirs in zip(live_rows(clean.worker), live_rows(spoiled.worker), strict=True):
         assert torch.equal(mine, theirs)
     assert spoiled.worker.kv_windows.isfinite().all()
 
@@ -247,24 +156,3 @@ def test_the_row_order_of_a_batch_does_not_matter() -> None:
     order = torch.tensor([1, 2, 0])
     assert torch.equal(straight.draft_tokens, turned.draft_tokens[order])
     torch.testing.assert_close(one.worker.kv_windows, other.worker.kv_windows, rtol=0, atol=1e-12)
-
-
-def test_the_generation_path_is_one_graph_without_host_syncs() -> None:
-    eager, traced = make_rig(), make_rig()
-    for rig in (eager, traced):
-        rig.context(1, rig.captured(12))
-        rig.context(2, rig.captured(40))
-    compiled = torch.compile(
-        traced.worker._advance_and_draft,
-        fullgraph=True,
-        backend="eager",
-    )
-    traced.worker._advance_and_draft = compiled  # type: ignore[method-assign]
-    for accepted in (3, 8, 1):
-        rows = {1: eager.row(accepted), 2: eager.row(9 - accepted)}
-        states = eager.captured(2 * eager.width)
-        outputs = [
-            rig.generate(rows, num_padding=2, padding_states=states) for rig in (eager, traced)
-        ]
-        assert torch.equal(outputs[0].draft_tokens[:2], outputs[1].draft_tokens[:2])
-    assert same_state(state_of(eager.worker), traced.worker)

@@ -4,54 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
 
 from specmeta import RequestId
-from specmeta_workers import ContextGapError, DSparkWorker
+from specmeta_workers import ContextGapError
 from specmeta_workers._step_layout import make_layout
-from tests.workers.dspark_cases import Rig, Row, make_rig, same_state, state_of
+from tests.workers.block_windows import check_window, draft_from
+from tests.workers.worker_cases import Row, make_rig, same_state, state_of
 
 WINDOW = 32
-
-
-def check_window(
-    worker: DSparkWorker, request_id: int, states: Tensor, *, first: int, tolerance: float = 1e-12
-) -> None:
-    """The slot holds the last positions of `states`, which starts at `first`, and shows only them.
-
-    Computed from the published formulas alone: position p, column (p + 1) % window, readable iff
-    (start - c) mod window < valid.
-    """
-    model = worker.draft_model
-    slot = worker.pool.lookup(RequestId(request_id)).slot
-    end = first + states.shape[0]
-    valid = min(WINDOW, states.shape[0])
-    assert worker.context_lens[slot] == end
-    assert worker.valid_lens[slot] == valid
-    assert worker.position_initialized[slot]
-    positions = torch.arange(first, end)
-    kv = model.context_kv(model.project_context(states), positions)
-    shown = {c for c in range(WINDOW) if (end - c) % WINDOW < valid}
-    assert shown == {(p + 1) % WINDOW for p in range(end - valid, end)}
-    for p in range(end - valid, end):
-        held = worker.kv_windows[slot, :, (p + 1) % WINDOW]
-        torch.testing.assert_close(held, kv[p - first], rtol=0, atol=tolerance)
-    readable = worker.windows.readable(torch.tensor([end]), torch.tensor([valid]))[0]
-    assert set(readable.nonzero().flatten().tolist()) == shown
-
-
-def draft_from(rig: Rig, states: Tensor, *, first: int, bonus: int) -> list[int]:
-    """The drafts of a request whose window holds these states, without any ring or mask."""
-    model = rig.worker.draft_model
-    end = first + states.shape[0]
-    kept = states[-WINDOW:]
-    positions = torch.arange(end - kept.shape[0], end)
-    kv = model.context_kv(model.project_context(kept), positions).transpose(0, 1)[None]
-    anchor = torch.tensor([bonus])
-    hidden = model.block(
-        anchor, torch.tensor([end]), kv, torch.ones(1, kept.shape[0], dtype=torch.bool)
-    )
-    return model.draft(hidden, anchor, rig.width - 1)[0].tolist()
 
 
 @pytest.mark.parametrize("length", [1, 5, 31, 32, 33, 77])
@@ -249,7 +209,12 @@ def test_seeding_from_a_hand_over_equals_the_prefill_it_replaces() -> None:
     metadata = seeded.metadata(
         request_ids=(5,), num_contexts=1, seq_lens=(WINDOW,), context_positions=(60 - WINDOW,)
     )
-    output = seeded.worker.seed(metadata, next_tokens=torch.tensor([33]), captured=states[-WINDOW:])
+    output = seeded.worker.seed(
+        metadata,
+        input_ids=seeded.tokens(WINDOW),
+        next_tokens=torch.tensor([33]),
+        captured=states[-WINDOW:],
+    )
     check_window(seeded.worker, 5, states[-WINDOW:], first=60 - WINDOW)
     torch.testing.assert_close(
         seeded.worker.kv_windows, prefill.worker.kv_windows, rtol=0, atol=1e-12
@@ -322,9 +287,11 @@ def test_no_two_tokens_of_a_chunk_are_written_to_one_column(length: int) -> None
     metadata = make_rig().metadata(
         request_ids=(5, 6), num_contexts=2, seq_lens=(3, length), context_positions=(40, 0)
     )
-    contexts = make_layout(metadata, torch.device("cpu")).contexts
+    contexts = make_layout(metadata, WINDOW, torch.device("cpu")).contexts
     assert contexts is not None
     kept = range(max(0, length - WINDOW), length)
     assert contexts.positions.tolist() == [40, 41, 42, *kept]
     assert contexts.tokens.tolist() == [0, 1, 2, *(3 + token for token in kept)]
     assert contexts.rows.tolist() == [0] * 3 + [1] * len(kept)
+    assert contexts.offsets.tolist() == [0, 1, 2, *kept]
+    assert contexts.last_tokens.tolist() == [2, 2 + length]

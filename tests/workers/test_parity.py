@@ -14,9 +14,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from specmeta_workers import CheckpointError, load_draft_model
+from tests.workers import naive_dflash
 from tests.workers.naive_dspark import golden_round
-from tests.workers.parity_cases import check_model, check_worker, is_dflash, read_case
+from tests.workers.parity_cases import check_model, check_worker, read_case
 
 DATA = Path(__file__).parents[1] / "data" / "parity"
 ROOT = Path(os.environ.get("SPECMETA_PARITY_DIR", DATA))
@@ -35,26 +35,14 @@ def test_there_are_folders_to_run() -> None:
     assert FOLDERS, f"no */config.json in {ROOT}"
 
 
-def refuses_dflash(folder: Path) -> None:
-    """A DFlash drafter is another class: running it as DSpark would shift every draft by one."""
-    with pytest.raises(CheckpointError, match="z-lab DFlash layout, whose block slots fill their"):
-        load_draft_model(folder)
-
-
 @EVERY_FOLDER
 def test_a_loaded_drafter_computes_the_published_numbers(folder: Path) -> None:
-    if is_dflash(folder):
-        refuses_dflash(folder)
-    else:
-        check_model(read_case(folder))
+    check_model(read_case(folder))
 
 
 @EVERY_BATCH
 @EVERY_FOLDER
 def test_a_worker_drafts_the_published_tokens_in_any_batch(folder: Path, batch: str) -> None:
-    if is_dflash(folder):
-        refuses_dflash(folder)
-        return
     others, row, padding = BATCHES[batch]
     check_worker(read_case(folder), others, row, num_padding=padding)
 
@@ -203,3 +191,18 @@ def test_the_independent_computation_agrees_with_the_published_numbers(folder: s
         torch.testing.assert_close(
             value.double(), golden[f"round0.{name}"].double(), rtol=1e-4, atol=1e-4
         )
+
+
+def test_the_independent_dflash_agrees_with_the_published_numbers() -> None:
+    raw = json.loads((DATA / "zlab_dflash" / "config.json").read_text())
+    raw |= raw["dflash_config"]
+    golden = load_file(DATA / "zlab_dflash" / "golden.safetensors")
+    stored = load_file(DATA / "zlab_dflash" / "model.safetensors")
+    for name in ("embed_tokens.weight", "lm_head.weight"):
+        stored[name] = golden[f"target.{name}"]
+    weights = {name: weight.double() for name, weight in stored.items()}
+    states = golden["round0.context_hidden"][0].double()
+    anchor = int(golden["round0.anchor_token"])
+    logits = naive_dflash.draft(raw, weights, states, anchor, sample_from_anchor=False)
+    expected = golden["round0.draft_logits"].double()
+    torch.testing.assert_close(torch.stack(logits)[None], expected, rtol=1e-4, atol=1e-4)

@@ -100,6 +100,7 @@ class SlotPoolMachine(RuleBasedStateMachine):
         assert {i: self.pool.lookup(i).slot for i in self.pool} == self.live
         assert len(self.pool) == len(self.live)
         assert self.pool.num_free == len(self.free)
+        assert self.pool.free_slots == tuple(self.free)
         assert len(set(self.live.values())) == len(self.live), "two requests share a slot"
         assert self.pool.scratch_slot not in self.live.values()
         for request_id in range(1, 10):

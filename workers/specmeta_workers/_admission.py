@@ -10,9 +10,11 @@ from ._errors import ContextGapError, UnknownRequestError
 from ._slots import SlotHandle, SlotPool
 
 if TYPE_CHECKING:
-    from specmeta import DSparkSpecMetadata, RequestId
+    from specmeta import DFlashSpecMetadata, DSparkSpecMetadata, MTPSpecMetadata, RequestId
 
     from ._windows import ContextWindows
+
+    Metadata = DSparkSpecMetadata | DFlashSpecMetadata | MTPSpecMetadata
 
 
 class SlotAdmission:
@@ -33,9 +35,9 @@ class SlotAdmission:
         )
         # By handle, so that a slot that changed hands outside this class is not taken for seeded.
         self._seeded: dict[RequestId, SlotHandle] = {}
-        self._admitted: tuple[DSparkSpecMetadata, int] | None = None
+        self._admitted: tuple[Metadata, int] | None = None
 
-    def admit(self, metadata: DSparkSpecMetadata) -> None:
+    def admit(self, metadata: Metadata) -> None:
         """Release, assign and reset slots for this batch, and mirror them on the device.
 
         Repeating an unchanged batch without contexts costs nothing.
@@ -78,7 +80,7 @@ class SlotAdmission:
             self._seeded.get(request_id) == self.pool.lookup(request_id)
         )
 
-    def _check_generations(self, metadata: DSparkSpecMetadata) -> None:
+    def _check_generations(self, metadata: Metadata) -> None:
         for index in range(metadata.num_contexts, len(metadata.request_ids)):
             request_id = metadata.request_ids[index]
             if not self._is_seeded(request_id):
@@ -87,7 +89,7 @@ class SlotAdmission:
                     "worker; run its context, or a seed step, under the same id first"
                 )
 
-    def _check_continuations(self, metadata: DSparkSpecMetadata) -> None:
+    def _check_continuations(self, metadata: Metadata) -> None:
         continued = [
             (index, metadata.request_ids[index], first)
             for index, first in enumerate(metadata.context_positions)

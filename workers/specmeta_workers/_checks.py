@@ -1,13 +1,17 @@
-"""What a DSpark worker refuses, before it touches any state."""
+"""What a worker refuses, before it touches any state."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from specmeta import Deployment, DSparkDrafterConfig, DSparkSpecMetadata
+from specmeta import Deployment
+from specmeta._factory import metadata_class, static_fields
 
-from ._dspark_model import DSparkDraftModel
+if TYPE_CHECKING:
+    from torch import nn
 
 
 def check_is_deployment(deployment: object) -> None:
@@ -24,81 +28,75 @@ def check_is_deployment(deployment: object) -> None:
         )
 
 
-def check_deployment(deployment: Deployment, draft_model: DSparkDraftModel) -> DSparkDrafterConfig:
-    """The drafter of a deployment that a `DSparkWorker` can serve with this model.
+def check_deployment(
+    deployment: Deployment, draft_model: Any, decoding_type: str, model_type: type[nn.Module]
+) -> None:
+    """Take a deployment of a worker's decoding type and the draft model that it describes.
 
     Raises:
-        TypeError: not a `Deployment`, or not a `DSparkDraftModel`.
-        ValueError: another method, rejection sampling, an acceptance gate, or another model's
-            configuration or type.
+        TypeError: not a `Deployment`, or a draft model of another class.
+        ValueError: another method, or another model's configuration or type.
 
     """
     check_is_deployment(deployment)
-    if not isinstance(draft_model, DSparkDraftModel):
+    if not isinstance(draft_model, model_type):
         raise TypeError(
-            f"draft_model: {type(draft_model).__name__} is not a DSparkDraftModel; load one with "
-            "load_draft_model"
+            f"draft_model: {type(draft_model).__name__} is not a {model_type.__name__}; load one "
+            "with load_draft_model"
         )
-    drafter = deployment.drafter
-    if not isinstance(drafter, DSparkDrafterConfig):
-        raise ValueError(  # noqa: TRY004 - a valid Deployment, with a value that is not served here
-            f"deployment: its decoding_type is {deployment.decoding_type}; a DSparkWorker serves "
-            "DSpark deployments"
-        )
-    if deployment.decoding.use_rejection_sampling:
+    if deployment.decoding_type != decoding_type:
         raise ValueError(
-            "decoding.use_rejection_sampling: True, but DSparkWorker accepts greedily; set it to "
-            "False"
+            f"deployment: its decoding_type is {deployment.decoding_type}; a {decoding_type}Worker "
+            f"serves {decoding_type} deployments"
         )
-    if (window := deployment.decoding.acceptance_rate_window_size) is not None:
-        raise ValueError(
-            f"decoding.acceptance_rate_window_size: {window}, but no acceptance gate is "
-            "implemented here; leave it and its threshold None"
-        )
-    if draft_model.config != drafter:
+    # Any: nn.Module gives every attribute the type of a tensor or a module.
+    model: Any = draft_model
+    if model.config != deployment.drafter:
         raise ValueError(
             "draft_model: its configuration is not deployment.drafter; compose the deployment from "
             "draft_model.config"
         )
-    if draft_model.dtype != getattr(torch, deployment.engine.dtype):
+    if model.dtype != getattr(torch, deployment.engine.dtype):
         raise ValueError(
-            f"draft_model: its weights are {draft_model.dtype}, engine.dtype is "
+            f"draft_model: its weights are {model.dtype}, engine.dtype is "
             f"{deployment.engine.dtype}; load it with dtype={deployment.engine.dtype!r}"
         )
-    return drafter
+
+
+_SHAPE_FIELDS = {"max_num_requests", "max_num_tokens"}
+"""Static fields that a graph bucket or a caller narrows; no state is sized from them."""
 
 
 def check_metadata(metadata: object, deployment: Deployment) -> None:
-    """Take a validated `DSparkSpecMetadata` of this deployment and nothing else.
+    """Take validated metadata of this deployment and nothing else.
 
     Raises:
         TypeError: any other type, exactly: a mock with a spec would pass `isinstance`.
-        ValueError: a static field differs from the deployment's.
+        ValueError: a static field differs from the deployment's, or the rows have sampling
+            parameters where the deployment accepts strictly, or none where it samples.
 
     """
-    if type(metadata) is not DSparkSpecMetadata:
+    wanted = metadata_class(deployment)
+    if type(metadata) is not wanted:
         raise TypeError(
-            f"metadata: {type(metadata).__name__} is not a DSparkSpecMetadata; build it with "
+            f"metadata: {type(metadata).__name__} is not a {wanted.__name__}; build it with "
             "specmeta.get_spec_metadata(deployment, ...), in tests with specmeta.testing"
         )
-    drafter = deployment.drafter
-    assert isinstance(drafter, DSparkDrafterConfig)
-    expected = {
-        "num_seq_slots": deployment.engine.num_seq_slots,
-        "max_draft_len": deployment.decoding.max_draft_len,
-        "hidden_size": deployment.target.hidden_size,
-        "dtype": deployment.engine.dtype,
-        "num_stages": drafter.num_layers,
-        "layers_to_capture": drafter.layers_to_capture,
-        "window_size": deployment.window_size,
-        "block_size": drafter.block_size,
-    }
-    for name, value in expected.items():
-        if (found := getattr(metadata, name)) != value:
+    for name, value in static_fields(deployment).items():
+        if name not in _SHAPE_FIELDS and (found := getattr(metadata, name)) != value:
             raise ValueError(
                 f"{name}: the metadata says {found!r}, this worker's deployment {value!r}; build "
                 "metadata from the worker's own deployment"
             )
+    # Any: which class it is has been checked above.
+    checked: Any = metadata
+    if deployment.decoding.use_rejection_sampling != (checked.sampling is not None):
+        given = "None" if checked.sampling is None else "given"
+        raise ValueError(
+            f"sampling: {given}, but this worker's deployment has use_rejection_sampling "
+            f"{deployment.decoding.use_rejection_sampling}; give one SamplingParams a row exactly "
+            "where it is True"
+        )
 
 
 def check_tensor(

@@ -71,6 +71,11 @@ class SlotPool:
         return len(self._free)
 
     @property
+    def free_slots(self) -> tuple[SeqSlot, ...]:
+        """Slots that no request owns, the next one to be assigned first."""
+        return tuple(self._free)
+
+    @property
     def version(self) -> int:
         """Grows with every change, so that a cache of slots knows when it is out of date."""
         return self._version

@@ -12,14 +12,27 @@ Letters: R rows, C contexts, G generation and padding rows, K = `max_draft_len`,
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from specmeta import DSparkSpecMetadata
+    from specmeta import DFlashSpecMetadata, DSparkSpecMetadata, MTPSpecMetadata
+
+
+class RowIndex(NamedTuple):
+    """Index tensors whose shapes follow from the number of rows alone, as a graph needs them."""
+
+    logit: Tensor
+    """Logits row `[R, K + 1]` of each column; columns behind a row repeat its last."""
+    draft: Tensor
+    """Flat token `[R, K]` of each draft; columns behind a row repeat its last token."""
+    draft_exists: Tensor
+    """Whether the row brought a draft in that column `[R, K]`."""
+    first_token: Tensor
+    """Flat index `[R, 1]` of each row's first token."""
 
 
 @attrs.frozen(eq=False)
@@ -32,10 +45,14 @@ class ContextLayout:
     """Row `[M]` of each of them."""
     positions: Tensor
     """Absolute position `[M]` of each of them."""
+    offsets: Tensor
+    """Place of each of them in its chunk `[M]`."""
     ends: Tensor
     """Position `[C]` behind each chunk."""
     lengths: Tensor
     """Tokens `[C]` of each chunk."""
+    last_tokens: Tensor
+    """Flat index `[C]` of each chunk's last token."""
 
 
 @attrs.frozen(eq=False)
@@ -49,22 +66,17 @@ class StepLayout:
     """T, padding included."""
     num_logits: int
     """Rows of the logits, padding included."""
-    logit_index: Tensor
-    """Logits row `[R, K + 1]` of each column; columns behind a row repeat its last."""
-    draft_index: Tensor
-    """Flat token `[R, K]` of each draft; columns behind a row repeat its last token."""
-    draft_exists: Tensor
-    """Whether the row brought a draft in that column `[R, K]`."""
-    first_token: Tensor
-    """Flat index `[G, 1]` of the first token of each generation and padding row."""
-    offsets: Tensor
-    """`0 ... K`, `[K + 1]`."""
+    index: RowIndex
     contexts: ContextLayout | None
     """None without context rows."""
 
 
-def make_layout(metadata: DSparkSpecMetadata, device: torch.device) -> StepLayout:
-    """Lay out the rows of `metadata`."""
+def make_layout(
+    metadata: DSparkSpecMetadata | DFlashSpecMetadata | MTPSpecMetadata,
+    window: int,
+    device: torch.device,
+) -> StepLayout:
+    """Lay out the rows of `metadata` for state that holds `window` tokens a slot."""
     width = metadata.max_draft_len + 1
     contexts = metadata.num_contexts
     lengths = [*metadata.seq_lens, *[width] * metadata.num_padding]
@@ -85,51 +97,48 @@ def make_layout(metadata: DSparkSpecMetadata, device: torch.device) -> StepLayou
         [starts[row] + min(column, lengths[row] - 1) for column in range(1, width)] for row in rows
     ]
     drafts = index([size - 1 for size in widths])
-    offsets = torch.arange(width, device=device)
     return StepLayout(
         num_rows=len(lengths),
         num_contexts=contexts,
         num_padding=metadata.num_padding,
         num_tokens=starts[-1],
         num_logits=logit_starts[-1],
-        logit_index=index(logit_index),
-        draft_index=index(draft_index),
-        draft_exists=offsets[:-1] < drafts[:, None],
-        first_token=index(starts[contexts:-1])[:, None],
-        offsets=offsets,
-        contexts=_context_layout(metadata, starts, device) if contexts else None,
+        index=RowIndex(
+            logit=index(logit_index),
+            draft=index(draft_index),
+            draft_exists=torch.arange(width - 1, device=device) < drafts[:, None],
+            first_token=index(starts[:-1])[:, None],
+        ),
+        contexts=_context_layout(metadata, window, starts, device) if contexts else None,
     )
 
 
 def _context_layout(
-    metadata: DSparkSpecMetadata, starts: list[int], device: torch.device
+    metadata: DSparkSpecMetadata | DFlashSpecMetadata | MTPSpecMetadata,
+    window: int,
+    starts: list[int],
+    device: torch.device,
 ) -> ContextLayout:
     tokens: list[Tensor] = []
     rows: list[Tensor] = []
     positions: list[Tensor] = []
+    offsets: list[Tensor] = []
     ends: list[int] = []
     for row, first in enumerate(metadata.context_positions):
         length = metadata.seq_lens[row]
-        skipped = max(0, length - metadata.window_size)
-        kept = torch.arange(skipped, length)
+        kept = torch.arange(max(0, length - window), length)
         tokens.append(starts[row] + kept)
         positions.append(first + kept)
+        offsets.append(kept)
         rows.append(torch.full_like(kept, row))
         ends.append(first + length)
+    lengths = metadata.seq_lens[: metadata.num_contexts]
     return ContextLayout(
         tokens=torch.cat(tokens).to(device),
         rows=torch.cat(rows).to(device),
         positions=torch.cat(positions).to(device),
+        offsets=torch.cat(offsets).to(device),
         ends=torch.tensor(ends, device=device),
-        lengths=torch.tensor(metadata.seq_lens[: metadata.num_contexts], device=device),
+        lengths=torch.tensor(lengths, device=device),
+        last_tokens=torch.tensor(starts[1 : metadata.num_contexts + 1], device=device) - 1,
     )
-
-
-def accept_greedy(layout: StepLayout, input_ids: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The target's tokens `[R, K + 1]` and how many each row commits `[R]`.
-
-    `n = 1 + sum(cumprod(draft == target))` over the drafts that a row brought.
-    """
-    tokens = logits.argmax(-1).take(layout.logit_index)
-    matches = (input_ids.take(layout.draft_index) == tokens[:, :-1]) & layout.draft_exists
-    return tokens, matches.cumprod(1).sum(1) + 1

@@ -62,9 +62,13 @@ class ContextWindows:
         """Forget everything of these rows."""
         for slot in slots:
             self._storage[:, :, slot].zero_()
-            self.context_lens[slot] = 0
-            self.valid_lens[slot] = 0
-            self.initialized[slot] = False
+            for buffer in (self.context_lens, self.valid_lens, self.initialized):
+                buffer[slot].zero_()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the buffers live, as they report it: "cuda" becomes "cuda:0"."""
+        return self.context_lens.device
 
     def write(self, slots: Tensor, positions: Tensor, kv: Tensor) -> None:
         """Put tokens at their columns.
@@ -87,3 +91,41 @@ class ContextWindows:
     def readable(self, starts: Tensor, valid: Tensor) -> Tensor:
         """Columns `[B, window]` that rows with these next positions and valid counts may read."""
         return (starts[:, None] - self._columns) % self.window < valid[:, None]
+
+
+class StateWindows(ContextWindows):
+    """Windows of the cells of an MTP layer, and the last target state of each slot.
+
+    The cell at position p needs the token at p + 1. So the state of a slot's last token waits in
+    `hidden` until its successor is known, in a later chunk or step.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_slots: int,
+        num_stages: int,
+        window: int,
+        num_kv_heads: int,
+        head_dim: int,
+        hidden_size: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        super().__init__(
+            num_slots=num_slots,
+            num_stages=num_stages,
+            window=window,
+            num_kv_heads=num_kv_heads,
+            head_dim=head_dim,
+            dtype=dtype,
+            device=device,
+        )
+        self.hidden = torch.zeros((num_slots + 1, hidden_size), dtype=dtype, device=device)
+        """State of the last committed token `[num_slots + 1, hidden_size]`."""
+
+    def reset(self, slots: Sequence[int]) -> None:
+        """Forget everything of these rows."""
+        super().reset(slots)
+        for slot in slots:
+            self.hidden[slot].zero_()
