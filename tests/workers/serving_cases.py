@@ -128,7 +128,7 @@ class PlannedWorker(DSparkWorker):
             else:
                 self.committed[request_id] += int(output.num_accepted[row])
             drafts[row] = torch.tensor(self.plan(request_id, self.committed[request_id]))
-        return DraftOutput(output.tokens, output.num_accepted, drafts)
+        return DraftOutput(output.tokens, output.num_accepted, drafts, output.draft_lens)
 
     def plan(self, request_id: int, committed: int) -> Sequence[int]:
         right = continuation(index_of(request_id))

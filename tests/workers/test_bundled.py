@@ -8,8 +8,25 @@ import torch
 from safetensors import safe_open
 
 import specmeta_workers
-from specmeta import DSparkDrafterConfig, EngineConfig, ValidationError
-from specmeta_workers import CheckpointError, Pair, Prompt, load_bundled, load_pair
+from specmeta import (
+    DecodingType,
+    DSparkDecodingConfig,
+    DSparkDrafterConfig,
+    EngineConfig,
+    ValidationError,
+)
+from specmeta_workers import (
+    CheckpointError,
+    DFlashWorker,
+    DSparkWorker,
+    MTPWorker,
+    Pair,
+    Prompt,
+    load_bundled,
+    load_bundled_pairs,
+    load_pair,
+    make_worker,
+)
 
 BUNDLED = Path(specmeta_workers.__file__).parent / "bundled"
 
@@ -19,11 +36,11 @@ def pair() -> Pair:
     return load_bundled()
 
 
-def test_the_pair_stays_below_eight_megabytes() -> None:
-    assert sum(path.stat().st_size for path in BUNDLED.rglob("*") if path.is_file()) < 8e6
+def test_the_models_stay_below_fourteen_megabytes() -> None:
+    assert sum(path.stat().st_size for path in BUNDLED.rglob("*") if path.is_file()) < 14e6
 
 
-@pytest.mark.parametrize("folder", ["target", "dspark"])
+@pytest.mark.parametrize("folder", ["target", "dspark", "dflash", "mtp"])
 def test_weights_are_float16_and_have_a_card(folder: str) -> None:
     with safe_open(BUNDLED / folder / "model.safetensors", "pt") as weights:
         dtypes = {weights.get_slice(name).get_dtype() for name in weights.keys()}  # noqa: SIM118
@@ -55,8 +72,69 @@ def test_an_engine_that_does_not_fit_is_refused(pair: Pair) -> None:
 
 
 def test_a_method_that_is_not_bundled_is_refused() -> None:
-    with pytest.raises(ValueError, match="no bundled drafter is 'DFlash'; give one of 'DSpark'"):
-        load_bundled("DFlash")  # type: ignore[arg-type]  # wrong on purpose
+    with pytest.raises(ValueError, match="no bundled drafter is 'EAGLE'; give one of 'DSpark'"):
+        load_bundled("EAGLE")  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize(
+    ("decoding_type", "worker_type"),
+    [("DSpark", DSparkWorker), ("DFlash", DFlashWorker), ("MTP", MTPWorker)],
+)
+def test_every_method_has_a_drafter_and_a_worker(
+    decoding_type: DecodingType, worker_type: type
+) -> None:
+    other = load_bundled(decoding_type)
+    assert other.deployment.decoding_type == decoding_type
+    assert other.deployment.drafter == other.draft_model.config
+    assert other.deployment.decoding.max_draft_len == 7
+    assert type(make_worker(other.deployment, other.draft_model)) is worker_type
+
+
+def test_drafters_of_one_target_share_it(pair: Pair) -> None:
+    pairs = load_bundled_pairs(("MTP", "DSpark"))
+    assert [p.deployment.decoding_type for p in pairs] == ["MTP", "DSpark"]
+    assert pairs[0].target is pairs[1].target
+    assert pairs[1].deployment == pair.deployment
+    same = zip(
+        pairs[1].draft_model.state_dict().values(),
+        pair.draft_model.state_dict().values(),
+        strict=True,
+    )
+    assert all(torch.equal(mine, theirs) for mine, theirs in same)
+
+
+def test_a_deployment_takes_the_options_of_its_method(pair: Pair) -> None:
+    engine = pair.deployment.engine
+    chosen = pair.deployment_for(
+        engine=engine, max_draft_len=3, use_rejection_sampling=True, confidence_threshold=0.25
+    ).decoding
+    assert isinstance(chosen, DSparkDecodingConfig)
+    assert (chosen.max_draft_len, chosen.confidence_threshold) == (3, 0.25)
+    assert chosen.use_rejection_sampling
+    gated = load_bundled("MTP").deployment_for(
+        engine=engine,
+        max_draft_len=11,
+        acceptance_rate_window_size=4,
+        acceptance_rate_threshold=0.5,
+    )
+    assert gated.decoding.acceptance_rate_window_size == 4
+    with pytest.raises(ValidationError, match="confidence_threshold"):
+        load_bundled("DFlash").deployment_for(
+            engine=engine, max_draft_len=3, confidence_threshold=0.25
+        )
+
+
+def test_a_draft_model_of_another_method_is_refused(pair: Pair) -> None:
+    other = load_bundled("MTP")
+    with pytest.raises(TypeError, match="DSparkDraftModel is not a MTPDraftModel"):
+        make_worker(other.deployment, pair.draft_model)
+
+
+def test_prompts_that_are_missing_are_named_with_their_format(pair: Pair, tmp_path: Path) -> None:
+    with pytest.raises(
+        CheckpointError, match=r'No such file or directory; give .*"text": "\.\.\."'
+    ):
+        pair.with_prompts(tmp_path / "absent.jsonl")
 
 
 def test_prompts_come_from_documents_of_the_held_out_split(pair: Pair) -> None:

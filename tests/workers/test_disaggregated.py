@@ -279,6 +279,11 @@ def test_a_generation_server_of_another_model_refuses_the_handover_and_keeps_it(
     with pytest.raises(ValueError, match=r"request 1000: its captured are \(64, .* needs \(96,"):
         executor.step()
     assert [r.request_id for r in executor.unfinished] == [1000]
+    with pytest.raises(ValueError, match="request_id 1000 is live already, on its way between the"):
+        executor.submit(make_requests(1)[0])
+    wrong: Any = True
+    with pytest.raises(TypeError, match="request_id: True is bool, not an int; name the request"):
+        executor.cancel(wrong)
     assert executor.cancel(make_requests(1)[0].request_id).token_ids == REFERENCE[0][:1]
 
 
@@ -336,7 +341,7 @@ def test_a_failed_prefill_names_the_running_and_the_waiting() -> None:
 
 
 def test_a_message_of_another_release_is_refused() -> None:
-    message = handover_of(5).to_bytes().replace(b"handover.v1", b"handover.v9")
+    message = handover_of(5).to_bytes().replace(b"handover.v2", b"handover.v9")
     with pytest.raises(ValueError, match=r"format 'specmeta\.handover\.v9' .* same release"):
         Handover.from_bytes(message)
 
@@ -351,7 +356,7 @@ def test_a_message_that_lacks_a_number_is_refused() -> None:
 def test_a_message_whose_numbers_are_no_object_is_refused(numbers: str) -> None:
     message = handover_of(5).to_bytes()
     tensors = safetensors.torch.load(message)
-    metadata = {"format": "specmeta.handover.v1", "handover": numbers}
+    metadata = {"format": "specmeta.handover.v2", "handover": numbers}
     with pytest.raises(ValueError, match=r"^message: "):
         Handover.from_bytes(safetensors.torch.save(tensors, metadata))
 
@@ -423,3 +428,57 @@ def test_an_interrupt_on_one_server_keeps_the_results_of_the_other() -> None:
         with pytest.raises(ExecutorStoppedError) as caught:
             executor.step()
         assert [r.token_ids for r in caught.value.finished] == [REFERENCE[0][:1]]
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_ranks_that_step_together_put_their_counts_into_the_metadata(stages: int) -> None:
+    deployment = small_deployment(max_num_requests=2, pipeline_parallel_size=stages)
+    worker = PlannedWorker(deployment)
+    server = GenerationServer(deployment, make_target(deployment), worker)
+    handovers = {index: handover_of(index, deployment) for index in (1, 2, 3)}
+    results: list[RequestResult] = []
+    told = []
+    for step in range(60):
+        if step % 6 == 3 and handovers:  # one at a time, and idle in between
+            server.receive(handovers.popitem()[1])
+        counts = (server.admit(), step % 5)
+        seeds = len(worker.seen)
+        results += server.decode(counts)
+        told.append((counts, [m.all_rank_num_generations for m in worker.seen[seeds:]]))
+        assert len(worker.seen) == seeds + 1, "one step, with or without requests"
+        assert len(worker.seen[-1].request_ids) == counts[0]
+    assert all(given == [counts] for counts, given in told)
+    assert {counts[0] for counts, _ in told} >= {0, 1}
+    assert {r.request_id: r.token_ids for r in results} == {
+        request_id_of(i): REFERENCE[i] for i in (1, 2, 3)
+    }
+    server.receive(handover_of(4, deployment))
+    while not server.admit():
+        server.decode((0, 1))
+    with pytest.raises(ExecutorStoppedError) as caught:
+        server.step()  # once given, they are not optional
+    assert "all_rank_num_generations" in str(caught.value.__cause__)
+
+
+def test_a_generation_server_pauses_requests_in_any_stage_and_before_they_have_a_slot() -> None:
+    deployment = small_deployment(max_num_requests=1, num_seq_slots=2, pipeline_parallel_size=2)
+    worker = PlannedWorker(deployment)
+    server = GenerationServer(deployment, make_target(deployment), worker)
+    for index in (1, 2, 3):
+        server.receive(handover_of(index, deployment))
+    results: list[RequestResult] = []
+    for step in range(80):
+        if step == 1:
+            server.pause(request_id_of(1))
+            server.pause(request_id_of(3))  # waits
+        if step == 40:
+            assert [r.request_id for r in results] == [request_id_of(2)]
+            assert server.paused == (request_id_of(1), request_id_of(3))
+            for request_id in server.paused:
+                server.resume(request_id)
+        results += server.step()
+    assert {r.request_id: r.token_ids for r in results} == {
+        request_id_of(i): REFERENCE[i] for i in (1, 2, 3)
+    }
+    expected = [planned_accepts(r.request_id, worker, NEW_TOKENS) for r in results]
+    assert [r.accepted_lengths for r in results] == expected

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from . import _extra  # noqa: F401 - first
 from ._config_reader import read_drafter_config, read_target_config
 from ._context_server import ContextServer
+from ._dflash_model import DFlashDraftModel
+from ._dflash_worker import DFlashWorker
 from ._disaggregated import DisaggregatedExecutor
+from ._draft_output import DraftOutput
 from ._dspark_model import DSparkDraftModel
-from ._dspark_worker import DraftOutput, DSparkWorker
+from ._dspark_worker import DSparkWorker
 from ._errors import (
     CheckpointError,
     ContextGapError,
@@ -21,7 +25,11 @@ from ._generation_server import GenerationServer
 from ._handover import Handover
 from ._kv_store import KVStore
 from ._loading import load_draft_model
-from ._pairs import Pair, Prompt, default_engine, load_bundled, load_pair
+from ._methods import make_worker
+from ._mtp_model import MTPDraftModel
+from ._mtp_worker import MTPWorker
+from ._pairs import Pair, Prompt, default_engine, load_bundled, load_bundled_pairs, load_pair
+from ._prefix_cache import PrefixCache
 from ._requests import ExecutorStoppedError, FinishReason, Request, RequestResult
 from ._slots import SlotHandle, SlotPool
 from ._step_worker import StepWorker
@@ -32,6 +40,8 @@ __all__ = [
     "CheckpointError",
     "ContextGapError",
     "ContextServer",
+    "DFlashDraftModel",
+    "DFlashWorker",
     "DSparkDraftModel",
     "DSparkWorker",
     "DisaggregatedExecutor",
@@ -42,7 +52,10 @@ __all__ = [
     "GenerationServer",
     "Handover",
     "KVStore",
+    "MTPDraftModel",
+    "MTPWorker",
     "Pair",
+    "PrefixCache",
     "Prompt",
     "Request",
     "RequestAlreadyAssignedError",
@@ -58,8 +71,10 @@ __all__ = [
     "UnknownRequestError",
     "default_engine",
     "load_bundled",
+    "load_bundled_pairs",
     "load_draft_model",
     "load_pair",
+    "make_worker",
     "read_drafter_config",
     "read_target_config",
 ]

@@ -8,24 +8,23 @@ import torch
 from torch import Tensor
 
 from ._checks import check_is_deployment
-from ._executor import PromptQueue
 from ._handover import Handover
-from ._requests import RequestResult
-from ._serving import Server
+from ._prompt_server import PromptServer
 from ._step_worker import PlainWorker
 
 if TYPE_CHECKING:
     from specmeta import Deployment, RequestId
 
-    from ._dspark_worker import DraftOutput
-    from ._requests import Request, RequestState
+    from ._draft_output import DraftOutput
+    from ._requests import RequestResult, RequestState
     from ._target import TargetRunner
 
 
 class _WindowCollector(PlainWorker):
     """Keeps the captured states of the last `window` prompt positions of each request."""
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, target: TargetRunner, window: int) -> None:
+        super().__init__(target)
         self._window = window
         self._states: dict[RequestId, Tensor] = {}
 
@@ -45,7 +44,7 @@ class _WindowCollector(PlainWorker):
         return self._states.pop(request_id, None)
 
 
-class ContextServer(Server):
+class ContextServer(PromptServer):
     """Runs prompts and sends each on, with its KV and the states that its drafter will need.
 
     Args:
@@ -59,19 +58,8 @@ class ContextServer(Server):
 
     def __init__(self, deployment: Deployment, target: TargetRunner) -> None:
         check_is_deployment(deployment)
-        self._collector = _WindowCollector(deployment.window_size)
+        self._collector = _WindowCollector(target, deployment.window_size)
         super().__init__(deployment, target, self._collector)
-        self._prompts = PromptQueue()
-
-    @property
-    def unfinished(self) -> tuple[Request, ...]:
-        """The accepted requests that were neither handed over nor finished."""
-        return self._unfinished(self._prompts.waiting)
-
-    def submit(self, request: Request) -> None:
-        """Accept a request; raises as `Executor.submit`."""
-        self._accept(request, self._prompts.waiting)
-        self._prompts.waiting.append(request)
 
     def step(self) -> list[Handover | RequestResult]:
         """One prefill forward: what it completed, as hand-overs, or as results where the first
@@ -82,30 +70,25 @@ class ContextServer(Server):
             SlotPoolExhaustedError: another server holds all slots of the target.
 
         """
-        prompts = self._prompts
-        self._check_progress(waiting=bool(prompts.waiting))
+        self._check_progress(waiting=self._queue.num_ready(self._paused) > 0)
         with self._guard():
-            while prompts.waiting and self._has_seat():
-                prompts.prefilling.append(self._open(prompts.waiting[0]))
-                prompts.waiting.popleft()
+            batch = self._next_batch()
+            self._admit(batch)
             budget = self.deployment.engine.max_num_tokens
-            chunks = prompts.chunks(budget, self._store.lengths)
-            if not chunks:
-                return []
-            self._engine.step(chunks, (), ())
-            completed = prompts.completed(chunks)
-            outcomes = [self._outcome(state) for state in completed]
-            for state in completed:  # all or none: an error above loses no finished prompt
-                self._close(state)
+            chunks = batch.chunks(budget, self._store.lengths, self._paused)
+            outcomes: list[Handover | RequestResult] = []
+            if chunks:
+                self._engine.step(chunks, (), ())
+                completed = batch.completed(chunks)
+                outcomes += [self._outcome(state) for state in completed]
+                for state in completed:  # all or none: an error above loses no finished prompt
+                    self._close(state)
+            self._end_turn()
             return outcomes
 
-    def cancel(self, request_id: RequestId) -> RequestResult:
-        """End a request that was not handed over yet; raises as `Executor.cancel`."""
-        self._check_running()
-        self._collector.take(request_id)
-        if self._prompts.drop(request_id) is not None:
-            return RequestResult(request_id, (), (), "cancelled")
-        return self._cancel_live(request_id)
+    def _close(self, state: RequestState) -> None:
+        self._collector.take(state.request.request_id)
+        super()._close(state)
 
     def _outcome(self, state: RequestState) -> Handover | RequestResult:
         request = state.request

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ._errors import UnknownRequestError
 from ._handover import Handover
-from ._requests import ExecutorStoppedError, RequestResult
+from ._requests import ExecutorStoppedError, RequestResult, check_id
 from ._serving import RequestRunner
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ class DisaggregatedExecutor(RequestRunner):
         return (*self.generation.unfinished, *moving, *self.context.unfinished)
 
     @property
+    def paused(self) -> tuple[RequestId, ...]:
+        """The requests that either server has paused."""
+        return (*self.generation.paused, *self.context.paused)
+
+    @property
     def stopped(self) -> bool:
         """Whether a step of either server failed, after which the pair serves nothing."""
         return self.context.stopped or self.generation.stopped
@@ -43,6 +48,12 @@ class DisaggregatedExecutor(RequestRunner):
     def submit(self, request: Request) -> None:
         """Accept a request that both servers can serve; raises as `Executor.submit`."""
         self.generation.check(request)
+        for handover in self._in_transit:
+            if handover.request.request_id == request.request_id:
+                raise ValueError(
+                    f"request {request.request_id}: request_id {request.request_id} is live "
+                    "already, on its way between the servers; give every request an id of its own"
+                )
         self.context.submit(request)
 
     def step(self) -> list[RequestResult]:
@@ -82,6 +93,7 @@ class DisaggregatedExecutor(RequestRunner):
 
     def cancel(self, request_id: RequestId) -> RequestResult:
         """End a request with the tokens it has, wherever it is; raises as `Executor.cancel`."""
+        check_id(request_id)
         for handover in self._in_transit:
             if handover.request.request_id == request_id:
                 self._in_transit.remove(handover)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
 from ._handover import Handover
-from ._requests import RequestResult
-from ._serving import Server
-from ._step_engine import Chunk
+from ._requests import RequestResult, WaitingRequest, check_id
+from ._server import Server
+from ._step_batch import KnownStates
 
 if TYPE_CHECKING:
     from specmeta import Deployment, RequestId
 
-    from ._requests import Request, RequestState
+    from ._requests import Request
     from ._step_worker import StepWorker
     from ._target import TargetRunner
 
@@ -42,16 +38,16 @@ class GenerationServer(Server):
         self, deployment: Deployment, target: TargetRunner, worker: StepWorker | None
     ) -> None:
         super().__init__(deployment, target, worker)
-        self._waiting: deque[Handover] = deque()
+        self._waiting: dict[RequestId, Handover] = {}
 
     @property
     def unfinished(self) -> tuple[Request, ...]:
         """The received requests without a result: the running, then the waiting ones."""
-        return self._unfinished(handover.request for handover in self._waiting)
+        return self._unfinished(handover.request for handover in self._waiting.values())
 
     def check(self, request: Request) -> None:
         """Raise what `receive` would for this request, before its prompt runs."""
-        self._accept(request, (handover.request for handover in self._waiting))
+        self._accept(request, self._waiting)
 
     def receive(self, handover: Handover) -> None:
         """Accept a request from a context server.
@@ -69,7 +65,35 @@ class GenerationServer(Server):
             )
         self.check(handover.request)
         self._check_parts(handover)
-        self._waiting.append(handover)
+        self._waiting[handover.request.request_id] = handover
+
+    def admit(self) -> int:
+        """Take in what fits; how many rows the next step decodes.
+
+        Attention-DP ranks exchange the numbers and pass them to `decode`.
+
+        Raises:
+            ExecutorStoppedError: it failed; nothing runs any more.
+            SlotPoolExhaustedError: another server holds all slots of the target.
+
+        """
+        waiting = [h for i, h in self._waiting.items() if i not in self._paused]
+        self._check_progress(waiting=bool(waiting))
+        with self._guard():
+            batch = self._next_batch()
+            known: list[KnownStates] = []
+            for index, handover in enumerate(waiting):
+                if not self._has_seat(batch, len(waiting) - index):
+                    break
+                first = WaitingRequest(handover.request, (handover.first_token,))
+                state = self._open(first, batch)
+                del self._waiting[handover.request.request_id]
+                self._store.install(state.slot, handover.keys, handover.values)
+                known.append(KnownStates(state, handover.first_position, handover.captured))
+            if known:
+                self._seed(known)
+                batch.start_decoding([part.state for part in known])
+            return len(batch.decoding)
 
     def step(self) -> list[RequestResult]:
         """Take in what fits, then one decode forward; the results of those that it finished.
@@ -79,33 +103,45 @@ class GenerationServer(Server):
             SlotPoolExhaustedError: another server holds all slots of the target.
 
         """
-        self._check_progress(waiting=bool(self._waiting))
+        self.admit()
+        return self.decode(None)
+
+    def decode(self, all_rank_num_generations: tuple[int, ...] | None) -> list[RequestResult]:
+        """One decode forward of the requests that are in; the results of those that it finished.
+
+        Args:
+            all_rank_num_generations: what `admit` returned on each attention-DP rank for this step;
+                a rank without rows runs a step of padding. None without attention DP.
+
+        Raises:
+            ExecutorStoppedError: it failed; nothing runs any more.
+
+        """
+        counts = all_rank_num_generations
         with self._guard():
-            admitted = []
-            while self._waiting and self._has_seat():
-                handover = self._waiting[0]
-                state = self._open(handover.request)
-                self._waiting.popleft()
-                self._store.install(state.slot, handover.keys, handover.values)
-                state.tokens.append(handover.first_token)
-                admitted.append((state, handover))
-            if admitted:
-                self._seed(admitted)
-                self._start_decoding([state for state, _ in admitted])
-            decoding = self._decoding
-            if not decoding:
-                return []
-            self._engine.step((), decoding, self._engine.generation_lengths(decoding))
-            return self._finished_decoding()
+            batch = self._next_batch()
+            decoding = batch.decoding
+            results: list[RequestResult] = []
+            if decoding:
+                lengths = self._engine.generation_lengths(decoding)
+                lengths = self._engine.scheduled(decoding, lengths)
+                self._engine.step((), decoding, lengths, all_rank_num_generations=counts)
+                results += self._finished_decoding(batch)
+                self._watch(results)
+            elif counts is not None:
+                self._engine.idle(counts)
+            self._end_turn()
+            return results
 
     def cancel(self, request_id: RequestId) -> RequestResult:
         """End a received request; raises as `Executor.cancel`."""
         self._check_running()
-        for handover in self._waiting:
-            if handover.request.request_id == request_id:
-                self._waiting.remove(handover)
-                return RequestResult(request_id, (handover.first_token,), (), "cancelled")
-        return self._cancel_live(request_id)
+        check_id(request_id)
+        handover = self._waiting.pop(request_id, None)
+        if handover is None:
+            return self._cancel_live(request_id)
+        self._paused.discard(request_id)
+        return RequestResult(request_id, (handover.first_token,), (), "cancelled")
 
     def flush(self) -> None:
         """Let the worker release finished requests now rather than with the next step."""
@@ -145,29 +181,3 @@ class GenerationServer(Server):
                 f"{name}: first_position {handover.first_position} is above {first}, where the "
                 f"window of {window} begins; run the same window_size on both servers"
             )
-
-    def _seed(self, admitted: list[tuple[RequestState, Handover]]) -> None:
-        """Seed the worker, in as many batches as `max_num_tokens` asks for."""
-        limit = self.deployment.engine.max_num_tokens
-        chunks: list[Chunk] = []
-        captured: list[Tensor] = []
-        next_tokens: list[int] = []
-        budget = limit
-        for state, handover in admitted:
-            prompt = handover.request.prompt_token_ids
-            start = handover.first_position
-            while start < len(prompt):
-                # A row may appear once in a batch, so a chunk that fills it is its last.
-                length = min(len(prompt) - start, budget)
-                end = start + length
-                states = handover.captured[start - handover.first_position :][:length]
-                chunks.append(Chunk(state, start, length))
-                captured.append(states)
-                next_tokens.append(prompt[end] if end < len(prompt) else handover.first_token)
-                budget -= length
-                start = end
-                if budget == 0:
-                    self._engine.seed(chunks, next_tokens, torch.cat(captured))
-                    chunks, captured, next_tokens, budget = [], [], [], limit
-        if chunks:
-            self._engine.seed(chunks, next_tokens, torch.cat(captured))

@@ -11,13 +11,20 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from specmeta import RequestId
+from specmeta import RequestId, SamplingParams
 
 from ._requests import Request
 
-_FORMAT = "specmeta.handover.v1"
+_FORMAT = "specmeta.handover.v2"
 _TENSORS = {"prompt_token_ids", "stop_token_ids", "keys", "values", "captured"}
-_NUMBERS = {"request_id", "max_new_tokens", "first_token", "first_position", "target_layer_ids"}
+_NUMBERS = {
+    "request_id",
+    "max_new_tokens",
+    "sampling",
+    "first_token",
+    "first_position",
+    "target_layer_ids",
+}
 
 
 @attrs.frozen(eq=False)
@@ -30,7 +37,7 @@ class Handover:
     """
 
     request: Request
-    """The request as it was submitted: its real id, prompt, limit and stop tokens."""
+    """The request as it was submitted: its real id, prompt, limit, stop tokens, sampling."""
     first_token: int
     """The token that the prefill produced; not yet in the KV cache, and not the request's last."""
     keys: Tensor
@@ -90,6 +97,7 @@ class Handover:
         numbers = {
             "request_id": request.request_id,
             "max_new_tokens": request.max_new_tokens,
+            "sampling": None if request.sampling is None else request.sampling.model_dump(),
             "first_token": self.first_token,
             "first_position": self.first_position,
             "target_layer_ids": self.target_layer_ids,
@@ -134,6 +142,7 @@ class Handover:
                 prompt_token_ids=tensors["prompt_token_ids"].tolist(),
                 max_new_tokens=numbers["max_new_tokens"],
                 stop_token_ids=tensors["stop_token_ids"].tolist(),
+                sampling=_sampling(numbers["sampling"]),
             ),
             first_token=numbers["first_token"],
             keys=tensors["keys"],
@@ -142,3 +151,8 @@ class Handover:
             first_position=numbers["first_position"],
             target_layer_ids=tuple(layers) if isinstance(layers, list) else layers,
         )
+
+
+def _sampling(fields: object) -> SamplingParams | None:
+    """Its errors are a `ValueError` and name the field."""
+    return None if fields is None else SamplingParams.model_validate(fields)

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import torch
 
-from specmeta import Deployment, DSparkDecodingConfig, EngineConfig
+from specmeta import Deployment, EngineConfig
 
 from ._config_reader import read_target_config
 from ._errors import CheckpointError
 from ._loading import load_draft_model
+from ._methods import METHODS, usual_draft_len
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from specmeta import DType
+    from specmeta import DecodingType, DType, TargetConfig
 
-    from ._dspark_model import DSparkDraftModel
+    from ._loading import DraftModel
 
 _BUNDLED = Path(__file__).parent / "bundled"
-_DRAFTERS = {"DSpark": "dspark"}
+_DRAFTERS = {"DSpark": "dspark", "DFlash": "dflash", "MTP": "mtp"}
 
 
 @attrs.frozen
@@ -43,15 +44,42 @@ class Pair:
     """Everything that serving needs: models, tokenizer, prompts and a valid deployment."""
 
     target: PreTrainedModel
-    draft_model: DSparkDraftModel
+    draft_model: DraftModel
     tokenizer: PreTrainedTokenizerFast
     prompts: tuple[Prompt, ...]
     deployment: Deployment
 
-    def deployment_for(self, *, engine: EngineConfig, max_draft_len: int) -> Deployment:
-        """The pair with another engine and draft length, validated again."""
-        decoding = DSparkDecodingConfig(max_draft_len=max_draft_len)
+    def deployment_for(
+        self, *, engine: EngineConfig, max_draft_len: int, **options: Any
+    ) -> Deployment:
+        """The pair with another engine and draft length, validated again.
+
+        Args:
+            engine: sizes and dtype.
+            max_draft_len: drafts of a step.
+            options: further fields of the drafter's own decoding config, such as
+                `use_rejection_sampling` or `confidence_threshold`.
+
+        Raises:
+            pydantic.ValidationError: the parts do not fit, or the method has no such option.
+
+        """
+        method = METHODS[self.deployment.decoding_type]
+        decoding = method.decoding(max_draft_len=max_draft_len, **options)
         return self.deployment.model_copy(update={"engine": engine, "decoding": decoding})
+
+    def with_drafter(self, drafter: str | Path) -> Pair:
+        """The pair with another drafter of the same target, whose memory both share.
+
+        Raises:
+            CheckpointError: the drafter cannot be used; the message says which file and why.
+            pydantic.ValidationError: it does not fit the target or the engine.
+
+        """
+        engine = self.deployment.engine
+        draft_model = load_draft_model(drafter, self.target, dtype=engine.dtype)
+        deployment = _compose(self.deployment.target, draft_model, engine)
+        return attrs.evolve(self, draft_model=draft_model, deployment=deployment)
 
     def with_prompts(self, path: str | Path) -> Pair:
         """The pair with the prompts of a JSON Lines file of `{"text": ..., "document": ...}`.
@@ -64,9 +92,9 @@ class Pair:
 
 
 def load_bundled(
-    decoding_type: Literal["DSpark"] = "DSpark", engine: EngineConfig | None = None
+    decoding_type: DecodingType = "DSpark", engine: EngineConfig | None = None
 ) -> Pair:
-    """The small trained pair that comes with the package, and its held-out prompts.
+    """The small trained target that comes with the package, one of its drafters, and prompts.
 
     Args:
         decoding_type: which drafter.
@@ -76,13 +104,26 @@ def load_bundled(
         ValueError: no drafter of that type is bundled.
 
     """
+    return load_pair(_BUNDLED / "target", _bundled(decoding_type), engine=engine)
+
+
+def load_bundled_pairs(
+    decoding_types: Sequence[DecodingType], engine: EngineConfig | None = None
+) -> tuple[Pair, ...]:
+    """`load_bundled` of each type, on one target, so that their figures compare."""
+    first, *others = [_bundled(decoding_type) for decoding_type in decoding_types]
+    pair = load_pair(_BUNDLED / "target", first, engine=engine)
+    return (pair, *(pair.with_drafter(drafter) for drafter in others))
+
+
+def _bundled(decoding_type: str) -> Path:
     folder = _DRAFTERS.get(decoding_type)
     if folder is None:
         raise ValueError(
             f"decoding_type: no bundled drafter is {decoding_type!r}; give one of "
             f"{', '.join(map(repr, _DRAFTERS))}"
         )
-    return load_pair(_BUNDLED / "target", _BUNDLED / folder, engine=engine)
+    return _BUNDLED / folder
 
 
 def default_engine(dtype: DType = "float32") -> EngineConfig:
@@ -106,9 +147,12 @@ def load_pair(
 ) -> Pair:
     """Load a target and its drafter from their directories.
 
+    The deployment drafts a block drafter's whole block, and 7 tokens with MTP, which has no length
+    of its own (`Pair.deployment_for` takes another).
+
     Args:
         target: a transformers causal language model with its tokenizer, safetensors only.
-        drafter: a drafter in the published DeepSpec layout.
+        drafter: a drafter in any layout of `load_draft_model`; it decides the decoding type.
         prompts: prompts, or a JSON Lines file of `{"text": ..., "document": ...}`; None takes the
             texts that are bundled with the package.
         engine: sizes and dtype; None is `default_engine()`.
@@ -122,17 +166,18 @@ def load_pair(
     engine = default_engine() if engine is None else engine
     target_config = read_target_config(target_path)
     draft_model = load_draft_model(drafter_path, target_path, dtype=engine.dtype)
-    deployment = Deployment(
-        target=target_config,
-        drafter=draft_model.config,
-        decoding=DSparkDecodingConfig(max_draft_len=draft_model.config.max_block_drafts),
-        engine=engine,
-    )
+    deployment = _compose(target_config, draft_model, engine)
     model, tokenizer = _load_target(target_path, engine.dtype)
     if prompts is None:
         prompts = _BUNDLED / "prompts.jsonl"
     read = _read_prompts(Path(prompts), tokenizer) if isinstance(prompts, str | Path) else prompts
     return Pair(model, draft_model, tokenizer, tuple(read), deployment)
+
+
+def _compose(target: TargetConfig, draft_model: DraftModel, engine: EngineConfig) -> Deployment:
+    drafter = draft_model.config
+    decoding = METHODS[drafter.decoding_type].decoding(max_draft_len=usual_draft_len(drafter))
+    return Deployment(target=target, drafter=drafter, decoding=decoding, engine=engine)
 
 
 def _load_target(path: Path, dtype: DType) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
@@ -170,7 +215,11 @@ def _read_prompts(path: Path, tokenizer: PreTrainedTokenizerFast) -> list[Prompt
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{path}: the prompts cannot be read: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise CheckpointError(
+            f"{path}: the prompts cannot be read: {reason}; give a JSON Lines file with "
+            '{"text": "..."} on each line'
+        ) from error
     prompts = []
     for number, line in enumerate(lines, 1):
         if not line.strip():

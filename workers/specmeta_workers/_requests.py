@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
+from specmeta import SamplingParams
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -21,7 +23,7 @@ def _as_tuple(values: Iterable[int]) -> tuple[int, ...]:
 
 @attrs.frozen
 class Request:
-    """A prompt to continue greedily. What it says is checked when it is submitted."""
+    """A prompt to continue. What it says is checked when it is submitted."""
 
     request_id: RequestId
     """Identity: at least 1, below the ids that are reserved for padding, unique among the live."""
@@ -31,6 +33,8 @@ class Request:
     """Tokens to generate at most."""
     stop_token_ids: tuple[int, ...] = attrs.field(converter=_as_tuple, default=())
     """Tokens that end the output; the one that did is its last."""
+    sampling: SamplingParams | None = None
+    """How its tokens are drawn: needed exactly where the deployment uses rejection sampling."""
 
 
 @attrs.frozen
@@ -92,6 +96,19 @@ class ExecutorStoppedError(RuntimeError):
         """The results of the same call to `run` that were complete."""
 
 
+@attrs.frozen
+class WaitingRequest:
+    """A request without a slot, and what it had when it was preempted: nothing, where it is new."""
+
+    request: Request
+    tokens: tuple[int, ...] = ()
+    accepted_lengths: tuple[int, ...] = ()
+
+    def result(self, reason: FinishReason) -> RequestResult:
+        """The output so far."""
+        return _result(self, reason)
+
+
 @attrs.define(eq=False)
 class RequestState:
     """A live request inside an executor."""
@@ -101,9 +118,30 @@ class RequestState:
     """Row of the target's KV store."""
     tokens: list[int] = attrs.Factory(list)
     """Generated so far, uncut: the last is the anchor of the next decode iteration."""
+    accepted_lengths: list[int] = attrs.Factory(list)
     drafts: list[int] = attrs.Factory(list)
     """Drafts behind the last token."""
-    accepted_lengths: list[int] = attrs.Factory(list)
+    confidence: list[float] = attrs.Factory(list)
+    """Of each draft, given those before it; empty where the worker does not judge them."""
+
+    @property
+    def context_length(self) -> int:
+        """Positions that precede the next decode iteration: the prompt, and after a preemption the
+        tokens but the last, which is its anchor.
+        """
+        return len(self.request.prompt_token_ids) + max(0, len(self.tokens) - 1)
+
+    def known(self, start: int, stop: int) -> list[int]:
+        """Tokens of the sequence, prompt and output, at these positions."""
+        prompt = self.request.prompt_token_ids
+        split = len(prompt)
+        if stop <= split:
+            return list(prompt[start:stop])
+        return [*prompt[start:], *self.tokens[max(0, start - split) : stop - split]]
+
+    def suspended(self) -> WaitingRequest:
+        """What is kept of it when its slot is taken away."""
+        return WaitingRequest(self.request, tuple(self.tokens), tuple(self.accepted_lengths))
 
     def finish_reason(self) -> FinishReason | None:
         """Why the request is complete; None while it is not. Cuts the tokens at the stop token."""
@@ -121,11 +159,29 @@ class RequestState:
 
     def result(self, reason: FinishReason) -> RequestResult:
         """The output within the request's limit."""
-        return RequestResult(
-            request_id=self.request.request_id,
-            token_ids=tuple(self.tokens[: self.request.max_new_tokens]),
-            accepted_lengths=tuple(self.accepted_lengths),
-            finish_reason=reason,
+        return _result(self, reason)
+
+
+def _result(source: RequestState | WaitingRequest, reason: FinishReason) -> RequestResult:
+    return RequestResult(
+        request_id=source.request.request_id,
+        token_ids=tuple(source.tokens[: source.request.max_new_tokens]),
+        accepted_lengths=tuple(source.accepted_lengths),
+        finish_reason=reason,
+    )
+
+
+def check_id(request_id: object) -> None:
+    """Refuse what can be no request id: True would be taken for request 1.
+
+    Raises:
+        TypeError: no int.
+
+    """
+    if type(request_id) is not int:
+        raise TypeError(
+            f"request_id: {request_id!r} is {type(request_id).__name__}, not an int; name the "
+            "request by the id that it was submitted with"
         )
 
 
@@ -161,6 +217,7 @@ def check_request(request: Request, deployment: Deployment) -> None:
             f"{name}: max_new_tokens {request.max_new_tokens!r} is not an int of at least 1; ask "
             "for at least one token"
         )
+    _check_sampling(name, request.sampling, samples=deployment.decoding.use_rejection_sampling)
     total = len(request.prompt_token_ids) + request.max_new_tokens
     if total > deployment.engine.max_seq_len:
         raise ValueError(
@@ -168,4 +225,21 @@ def check_request(request: Request, deployment: Deployment) -> None:
             f"{request.max_new_tokens} make {total}, above max_seq_len "
             f"{deployment.engine.max_seq_len}; shorten the prompt, ask for fewer tokens or raise "
             "engine.max_seq_len"
+        )
+
+
+def _check_sampling(name: str, sampling: object, *, samples: bool) -> None:
+    if sampling is not None and type(sampling) is not SamplingParams:
+        raise ValueError(
+            f"{name}: sampling is {type(sampling).__name__}; pass specmeta.SamplingParams"
+        )
+    if samples and sampling is None:
+        raise ValueError(
+            f"{name}: sampling is None, but the deployment has decoding.use_rejection_sampling; "
+            "give SamplingParams with a seed of the request's own (temperature 0 is greedy)"
+        )
+    if not samples and sampling is not None:
+        raise ValueError(
+            f"{name}: sampling is given, but the deployment accepts drafts strictly, which is "
+            "greedy; set decoding.use_rejection_sampling, or leave sampling out"
         )

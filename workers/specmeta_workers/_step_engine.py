@@ -1,23 +1,21 @@
 """One step of a server: validated metadata, target forward, worker, and what they decided.
 
-Nothing here chooses which requests run; that is the executors' business. What a step needs of the
-unchanged batch (metadata, target rows) is kept from the step before.
+Nothing here chooses which requests run; that is the servers' business.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate
+from operator import mul
+from typing import TYPE_CHECKING
 
-import attrs
 import torch
 from torch import Tensor
 
-from specmeta import DFlashDrafterConfig, DSparkDrafterConfig, get_spec_metadata
-
-from ._checks import check_is_deployment
-from ._step_worker import PlainWorker, StepWorker, check_worker, read_output
-from ._target import TargetRunner
-from ._target_layout import TargetRows
+from ._schedule import StepRates, schedule_draft_lens
+from ._step_batch import Batches
+from ._step_checks import check_engine
+from ._step_worker import PlainWorker, StepWorker, read_output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,17 +23,9 @@ if TYPE_CHECKING:
     from specmeta import Deployment, RequestId
 
     from ._requests import RequestState
+    from ._step_batch import Batch, Chunk
     from ._step_worker import HostOutput
-
-
-@attrs.frozen(eq=False)
-class Chunk:
-    """Part of a sequence that a context row brings: prompt tokens, or handed-over states."""
-
-    state: RequestState
-    start: int
-    """Position of its first token."""
-    length: int
+    from ._target import TargetRunner
 
 
 class StepEngine:
@@ -44,8 +34,8 @@ class StepEngine:
     Args:
         deployment: shapes and limits.
         target: runner whose KV store belongs to these requests.
-        worker: verifies and drafts; None decodes greedily without drafts, and without the padding
-            of graph buckets, which are captured for draft verification.
+        worker: verifies and drafts; None decodes without drafts, and without the padding of graph
+            buckets, which are captured for draft verification.
 
     Raises:
         TypeError: an argument of another type.
@@ -56,147 +46,178 @@ class StepEngine:
     def __init__(
         self, deployment: Deployment, target: TargetRunner, worker: StepWorker | None
     ) -> None:
-        check_is_deployment(deployment)
-        if not isinstance(target, TargetRunner):
-            raise TypeError(
-                f"target: {type(target).__name__} is not a TargetRunner; build it with "
-                "TargetRunner.for_deployment"
-            )
-        if worker is not None:
-            check_worker(worker, deployment, target.device)
-        _check_target(deployment, target, captures=worker is not None)
-        engine = deployment.engine
+        check_engine(deployment, target, worker)
         self.deployment = deployment
         self.target = target
-        self.worker: StepWorker = PlainWorker() if worker is None else worker
+        self.worker: StepWorker = PlainWorker(target) if worker is None else worker
         self.padding_width = deployment.decoding.max_draft_len + 1
         self.released: list[RequestId] = []
         """Finished requests that the worker has not been told about yet."""
-        self._buckets = engine.cuda_graph_batch_sizes if worker is not None else ()
-        self._template: Any = None
-        self._metadata: Any = None
-        self._rows: TargetRows | None = None
-        self._decoded: Sequence[RequestState] | None = None
+        self._buckets = deployment.engine.cuda_graph_batch_sizes if worker is not None else ()
+        rates = getattr(deployment.decoding, "steps_per_second", None)  # DSpark alone has it
+        self._rates = None if rates is None else StepRates(rates)
+        self._batches = Batches(deployment)
+
+    @property
+    def speculating(self) -> bool:
+        """Whether there is a worker that drafts."""
+        return not isinstance(self.worker, PlainWorker)
 
     def generation_lengths(self, states: Sequence[RequestState]) -> tuple[int, ...]:
-        """Tokens of each generation row: anchor and drafts, fewer at the end of the sequence."""
+        """Tokens that each row can have: anchor and drafts, fewer at the end of the sequence."""
         lengths = self.target.store.lengths
         limit = self.deployment.engine.max_seq_len
         return tuple([min(1 + len(state.drafts), limit - lengths[state.slot]) for state in states])
+
+    def scheduled(
+        self,
+        states: Sequence[RequestState],
+        generation_lengths: tuple[int, ...],
+        context_tokens: int = 0,
+    ) -> tuple[int, ...]:
+        """Tokens that each generation row should have: without drafts that slow the step down more
+        than they are likely to gain, where the deployment has `steps_per_second`.
+        """
+        if self._rates is None or not self.speculating:
+            return generation_lengths
+        survival = [
+            [*accumulate(state.confidence[: length - 1], mul)]
+            for state, length in zip(states, generation_lengths, strict=True)
+        ]
+        drafts = schedule_draft_lens(survival, self._rates, context_tokens=context_tokens)
+        return tuple([1 + length for length in drafts])
 
     def step(
         self,
         contexts: Sequence[Chunk],
         generations: Sequence[RequestState],
         generation_lengths: tuple[int, ...],
-    ) -> None:
+        *,
+        all_rank_num_generations: tuple[int, ...] | None = None,
+    ) -> Tensor:
         """Run the rows and write the outcome into their states.
 
-        The same `generations` object with the same lengths, and no contexts, reuses the metadata.
+        The same `generations` object with the same lengths and rank counts, and no contexts, reuses
+        its metadata.
 
         A raised error leaves the states as they were, but the worker's own state may have moved.
+
+        Args:
+            contexts: rows of prompt tokens.
+            generations: rows of an anchor and its drafts.
+            generation_lengths: tokens of each of them.
+            all_rank_num_generations: generation rows of each attention-DP rank in this step; once
+                given, every later step needs them.
+
+        Returns:
+            The captured states `[T, m * d]` of all rows, contexts first.
+
         """
-        reusable = generations is self._decoded and not contexts and not self.released
-        if not reusable or self._metadata.seq_lens != generation_lengths:
-            self._compose(contexts, generations, generation_lengths)
-        rows = self._rows
-        assert rows is not None
-        flat: list[int] = []
-        for chunk in contexts:
-            flat += chunk.state.request.prompt_token_ids[chunk.start : chunk.start + chunk.length]
+        counts = all_rank_num_generations
+        batch = None
+        if not contexts and not self.released:
+            batch = self._batches.find(generations, generation_lengths, counts)
+        if batch is None:
+            batch = self._batches.compose(
+                contexts,
+                generations,
+                generation_lengths,
+                released=self.released,
+                joint=True,
+                counts=counts,
+                buckets=self._buckets,
+            )
+        flat = _chunk_tokens(contexts)
         for state, length in zip(generations, generation_lengths, strict=True):
             flat.append(state.tokens[-1])
             flat += state.drafts[: length - 1]
-        padding = self._metadata.num_padding * self.padding_width
+        padding = batch.metadata.num_padding * self.padding_width
         input_ids = torch.tensor(flat + [0] * padding, device=self.target.device)
-        logits, captured = self.target.forward(rows, input_ids)
+        assert batch.rows is not None
+        logits, captured = self.target.forward(batch.rows, input_ids)
         output = self.worker.forward(
-            self._metadata, input_ids=input_ids, logits=logits, captured=captured
+            batch.metadata, input_ids=input_ids, logits=logits, captured=captured
         )
-        outcome = self._read(output, [*[1] * len(contexts), *generation_lengths])
+        outcome = self._read(batch, output, [*[1] * len(contexts), *generation_lengths])
         self.released.clear()
         self._commit(contexts, generations, generation_lengths, outcome)
+        return captured
 
-    def seed(self, chunks: Sequence[Chunk], next_tokens: Sequence[int], captured: Tensor) -> None:
-        """Show the worker handed-over states `[sum of lengths, m * d]`; states get its drafts."""
-        self._compose(chunks, (), ())
-        device = self.target.device
-        output = self.worker.seed(
-            self._metadata,
-            next_tokens=torch.tensor(next_tokens, device=device),
-            captured=captured.to(device),
-        )
-        _, _, drafts = self._read(output, [1] * len(chunks))
-        self.released.clear()
-        for chunk, drafted in zip(chunks, drafts, strict=True):
-            chunk.state.drafts = drafted
+    def restore(self, chunks: Sequence[Chunk]) -> None:
+        """Compute positions again whose next tokens are known: nothing is chosen anew.
+
+        The target gets its keys and values back, the worker its state; requests get its drafts.
+        """
+        batch = self._batches.compose(chunks, released=self.released)
+        assert batch.rows is not None
+        input_ids = torch.tensor(_chunk_tokens(chunks), device=self.target.device)
+        _, captured = self.target.forward(batch.rows, input_ids)
+        self._seed(batch, chunks, input_ids, captured)
+
+    def seed(self, chunks: Sequence[Chunk], captured: Tensor) -> None:
+        """Show the worker states that were captured before `[sum of lengths, m * d]`, as `restore`;
+        the target has its keys and values already.
+        """
+        batch = self._batches.compose(chunks, released=self.released)
+        input_ids = torch.tensor(_chunk_tokens(chunks), device=self.target.device)
+        self._seed(batch, chunks, input_ids, captured.to(self.target.device))
 
     def flush(self) -> None:
-        """Tell the worker about finished requests, in a step of one padding row."""
-        if not self.released:
-            return
-        if not isinstance(self.worker, PlainWorker):
-            self._compose((), (), (), num_padding=1)
-            target, width = self.target, self.padding_width
+        """Tell the worker about finished requests, in a step of this rank alone."""
+        if self.released:
+            self._padding_step(joint=False, counts=None)
+
+    def idle(self, all_rank_num_generations: tuple[int, ...] | None = None) -> None:
+        """A step of one padding row, for an attention-DP rank without requests while others have
+        some; tells the worker about finished requests as well.
+        """
+        self._padding_step(joint=True, counts=all_rank_num_generations)
+
+    def stop_speculating(self, live: Sequence[RequestState]) -> None:
+        """Take the drafts and the worker from these requests; from now on they decode plainly."""
+        known = [s for s in live if self.target.store.lengths[s.slot]]
+        self.released += [state.request.request_id for state in known]
+        self.flush()
+        self.worker = PlainWorker(self.target)
+        self._buckets = ()
+        self._batches.clear()
+        for state in live:
+            state.drafts, state.confidence = [], []
+
+    def _padding_step(self, *, joint: bool, counts: tuple[int, ...] | None) -> None:
+        batch = self._batches.compose(
+            (), released=self.released, num_padding=1, joint=joint, counts=counts
+        )
+        target, width = self.target, self.padding_width
+        if self.speculating:
             states = len(target.target_layer_ids) * target.hidden_size
             nothing = torch.zeros(width, 1, dtype=target.dtype, device=target.device)
             self.worker.forward(
-                self._metadata,
+                batch.metadata,
                 input_ids=torch.zeros(width, dtype=torch.long, device=target.device),
                 logits=nothing.expand(width, target.vocab_size),
                 captured=nothing.expand(width, states),
             )
         self.released.clear()
 
-    def _compose(
-        self,
-        contexts: Sequence[Chunk],
-        generations: Sequence[RequestState],
-        generation_lengths: tuple[int, ...],
-        num_padding: int = 0,
+    def _seed(
+        self, batch: Batch, chunks: Sequence[Chunk], input_ids: Tensor, captured: Tensor
     ) -> None:
-        """Metadata and target rows of a new batch."""
-        states = [*(chunk.state for chunk in contexts), *generations]
-        batch: dict[str, Any] = {
-            "request_ids": tuple([state.request.request_id for state in states]),
-            "num_contexts": len(contexts),
-            "seq_lens": (*(chunk.length for chunk in contexts), *generation_lengths),
-            "context_positions": tuple([chunk.start for chunk in contexts]),
-            "num_padding": num_padding,
-            "finished_request_ids": tuple(self.released),
-        }
-        if self._template is None:
-            metadata = get_spec_metadata(self.deployment, **batch)
-        else:
-            metadata = self._template.with_batch(**batch)
-        self._template = metadata
-        bucket = None if contexts or num_padding else self._bucket(len(states))
-        if bucket is not None:
-            metadata = metadata.create_cuda_graph_metadata(bucket)
-        self._metadata = metadata
-        # Identity says whether the next step is the same batch; finished ids must be told once.
-        self._decoded = None if contexts or self.released or num_padding else generations
-        slots = [state.slot for state in states]
-        padded = metadata.num_padding
-        if states:
-            self._rows = TargetRows(
-                num_contexts=len(contexts),
-                seq_lens=batch["seq_lens"] + (self.padding_width,) * padded,
-                slots=(*slots, *[self.target.store.scratch_slot] * padded),
-            )
-
-    def _read(self, output: object, row_lengths: Sequence[int]) -> HostOutput:
-        return read_output(
-            output,
-            row_lengths,
-            self._metadata.num_rows,
-            self.padding_width - 1,
-            self.target.vocab_size,
+        following = [chunk.state.known(chunk.end, chunk.end + 1)[0] for chunk in chunks]
+        output = self.worker.seed(
+            batch.metadata,
+            input_ids=input_ids,
+            next_tokens=torch.tensor(following, device=self.target.device),
+            captured=captured,
         )
+        outcome = self._read(batch, output, [1] * len(chunks))
+        self.released.clear()
+        for row, chunk in enumerate(chunks):
+            outcome.draft(row, chunk.state)
 
-    def _bucket(self, rows: int) -> int | None:
-        """The smallest graph bucket that holds the rows; a deployment's token budget holds it."""
-        return next((size for size in self._buckets if rows <= size), None)
+    def _read(self, batch: Batch, output: object, row_lengths: Sequence[int]) -> HostOutput:
+        rows, most = batch.metadata.num_rows, self.padding_width - 1
+        return read_output(output, row_lengths, rows, most, self.target.vocab_size)
 
     def _commit(
         self,
@@ -205,48 +226,24 @@ class StepEngine:
         generation_lengths: tuple[int, ...],
         outcome: HostOutput,
     ) -> None:
-        tokens, accepted, drafts = outcome
         for row, chunk in enumerate(contexts):
-            state = chunk.state
-            if chunk.start + chunk.length == len(state.request.prompt_token_ids):
-                state.tokens.append(tokens[row][0])
-                state.drafts = drafts[row]
+            if chunk.end == len(chunk.state.request.prompt_token_ids):
+                chunk.state.tokens.append(outcome.tokens[row][0])
+                outcome.draft(row, chunk.state)
         store = self.target.store
         first = len(contexts)
         for row, (state, length) in enumerate(
             zip(generations, generation_lengths, strict=True), first
         ):
-            count = accepted[row]
+            count = outcome.accepted[row]
             store.truncate(state.slot, store.lengths[state.slot] - length + count)
-            state.tokens += tokens[row][:count]
+            state.tokens += outcome.tokens[row][:count]
             state.accepted_lengths.append(count)
-            state.drafts = drafts[row]
+            outcome.draft(row, state)
 
 
-def _check_target(deployment: Deployment, target: TargetRunner, *, captures: bool) -> None:
-    engine, drafter = deployment.engine, deployment.drafter
-    for name in ("tensor_parallel_size", "pipeline_parallel_size"):
-        if (size := getattr(engine, name)) != 1:
-            raise ValueError(
-                f"engine.{name}: {size}, but the reference executor runs on one device; set it to 1"
-            )
-    wanted: dict[str, tuple[object, object]] = {
-        "num_slots": (target.store.num_slots, engine.num_seq_slots),
-        "vocab_size": (target.vocab_size, deployment.target.vocab_size),
-        "hidden_size": (target.hidden_size, deployment.target.hidden_size),
-        "dtype": (target.dtype, getattr(torch, engine.dtype)),
-    }
-    if captures and isinstance(drafter, DSparkDrafterConfig | DFlashDrafterConfig):
-        wanted["target_layer_ids"] = (target.target_layer_ids, drafter.layers_to_capture)
-    for name, (given, needed) in wanted.items():
-        if given != needed:
-            raise ValueError(
-                f"target: its {name} is {given}, the deployment needs {needed}; build the runner "
-                "with TargetRunner.for_deployment"
-            )
-    needed_length = max(engine.max_seq_len, deployment.decoding.max_draft_len + 1)
-    if target.max_seq_len < needed_length:
-        raise ValueError(
-            f"target: its max_seq_len is {target.max_seq_len}, the deployment needs "
-            f"{needed_length}; build the runner with TargetRunner.for_deployment"
-        )
+def _chunk_tokens(chunks: Sequence[Chunk]) -> list[int]:
+    flat: list[int] = []
+    for chunk in chunks:
+        flat += chunk.state.known(chunk.start, chunk.end)
+    return flat

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from specmeta import DFlashDrafterConfig, DSparkDrafterConfig
-
 from ._checks import check_is_deployment
 from ._kv_store import KVStore, KVView
 from ._slots import SlotPool
@@ -86,13 +84,10 @@ class TargetRunner:
     def for_deployment(cls, model: PreTrainedModel, deployment: Deployment) -> TargetRunner:
         """The runner that a deployment needs: its slots, its lengths, its drafter's layers."""
         check_is_deployment(deployment)
-        drafter, engine = deployment.drafter, deployment.engine
-        layers: tuple[int, ...] = ()
-        if isinstance(drafter, DSparkDrafterConfig | DFlashDrafterConfig):
-            layers = drafter.layers_to_capture
+        engine = deployment.engine
         return cls(
             model,
-            layers,
+            deployment.layers_to_capture,
             num_slots=engine.num_seq_slots,
             # A padding row writes max_draft_len + 1 tokens from position 0.
             max_seq_len=max(engine.max_seq_len, deployment.decoding.max_draft_len + 1),
