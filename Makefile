@@ -49,8 +49,8 @@ bench: $(STAMP) ## Measure accept length with the bundled pair.
 benchmarks: $(STAMP) ## Run the comparisons in benchmarks/.
 	@for script in benchmarks/[!_]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
-pair: $(STAMP) ## Train the bundled pair again (about 90 minutes on two cores; resumable).
-	@for stage in corpus tokenizer train_target generate train_dspark export; do \
+pair: $(STAMP) ## Train the bundled models again (about 2.5 hours on two cores; resumable).
+	@for stage in corpus tokenizer train_target generate train_dspark train_dflash train_mtp export; do \
 		echo "== $$stage"; $(BIN)/python training/$$stage.py || exit 1; done
 
 schemas: $(STAMP) ## Regenerate schemas/ from the models.

@@ -1,4 +1,4 @@
-"""Write the bundled pair into the package: float16 weights, tokenizer, held-out prompts.
+"""Write the bundled models into the package: float16 weights, tokenizer, held-out prompts.
 
 python training/export.py --cache training/cache
 """
@@ -12,16 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+import train_dflash
+import train_dspark
+import train_mtp
+from drafting import ANCHORS
 from safetensors.torch import save_file
 from tokenizer import END_OF_TEXT
 from tokenizers import Tokenizer
-from train_dspark import ANCHORS, drafter_config
+from torch import nn
 from train_target import load_target
 
 if TYPE_CHECKING:
     from transformers import Qwen3Config
 
-from specmeta_workers import DSparkDraftModel
+    from specmeta import DFlashDrafterConfig, DrafterConfig, DSparkDrafterConfig
 
 BUNDLED = Path(__file__).parents[1] / "workers" / "specmeta_workers" / "bundled"
 PROMPTS = 128
@@ -60,24 +64,27 @@ def export_target(cache: Path, folder: Path) -> Qwen3Config:
     return config
 
 
-def export_dspark(cache: Path, folder: Path, target: Qwen3Config) -> None:
-    """A directory in the DeepSpec layout, embedding and head left to the target."""
+def export_drafter(
+    checkpoint: Path, folder: Path, model: nn.Module, published: dict[str, Any]
+) -> None:
+    """The trained weights of `model`, embedding and head left to the target; its configuration."""
     folder.mkdir(parents=True, exist_ok=True)
-    config = drafter_config(target.vocab_size)
-    model = DSparkDraftModel(config)
-    model.load_state_dict(torch.load(cache / "dspark.pt", weights_only=True)["model"])
+    model.load_state_dict(torch.load(checkpoint, weights_only=True)["model"])
     state = half(dict(model.state_dict()))
     for shared in ("embed_tokens.weight", "lm_head.weight"):
         del state[shared]
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
-    published = {
-        "architectures": ["Qwen3DSparkModel"],
+    write_json(folder / "config.json", published)
+
+
+def dense_keys(config: DrafterConfig, target: Qwen3Config) -> dict[str, Any]:
+    """What the configurations of all layouts say of the layers."""
+    return {
         "model_type": "qwen3",
         "hidden_act": "silu",
         "attention_bias": False,
         "hidden_size": config.hidden_size,
         "intermediate_size": config.intermediate_size,
-        "num_hidden_layers": config.num_layers,
         "num_attention_heads": config.num_attention_heads,
         "num_key_value_heads": config.num_key_value_heads,
         "head_dim": config.head_dim,
@@ -85,22 +92,68 @@ def export_dspark(cache: Path, folder: Path, target: Qwen3Config) -> None:
         "max_position_embeddings": config.max_position_embeddings,
         "rms_norm_eps": config.rms_norm_eps,
         "rope_theta": config.rope_theta,
+        "tie_word_embeddings": False,
+        "num_target_layers": target.num_hidden_layers,
+        "dtype": "float16",
+    }
+
+
+def block_keys(config: DSparkDrafterConfig | DFlashDrafterConfig) -> dict[str, Any]:
+    """What the configurations of both block layouts say at the top level."""
+    return {
+        "num_hidden_layers": config.num_layers,
         "layer_types": ["sliding_attention"] * config.num_layers,
         "use_sliding_window": True,
         "sliding_window": config.sliding_window,
-        "tie_word_embeddings": False,
-        "num_target_layers": target.num_hidden_layers,
-        "target_layer_ids": list(config.target_layer_ids),
         "block_size": config.block_size,
+    }
+
+
+def export_dspark(cache: Path, folder: Path, target: Qwen3Config) -> None:
+    """A directory in the DeepSpec layout."""
+    model = train_dspark.make_model(target.vocab_size)
+    config = model.config
+    published = {
+        "architectures": ["Qwen3DSparkModel"],
+        **dense_keys(config, target),
+        **block_keys(config),
+        "target_layer_ids": list(config.target_layer_ids),
         "mask_token_id": config.mask_token_id,
         "num_anchors": ANCHORS,
         "markov_rank": config.markov_rank,
         "markov_head_type": config.markov_head_type,
         "enable_confidence_head": config.enable_confidence_head,
         "confidence_head_with_markov": config.confidence_head_with_markov,
-        "dtype": "float16",
     }
-    write_json(folder / "config.json", published)
+    export_drafter(cache / "dspark.pt", folder, model, published)
+
+
+def export_dflash(cache: Path, folder: Path, target: Qwen3Config) -> None:
+    """A directory in the z-lab layout."""
+    model = train_dflash.make_model(target.vocab_size)
+    config = model.config
+    published = {
+        "architectures": ["DFlashDraftModel"],
+        **dense_keys(config, target),
+        **block_keys(config),
+        "dflash_config": {
+            "mask_token_id": config.mask_token_id,
+            "target_layer_ids": list(config.target_layer_ids),
+        },
+    }
+    export_drafter(cache / "dflash.pt", folder, model, published)
+
+
+def export_mtp(cache: Path, folder: Path, target: Qwen3Config) -> None:
+    """A directory in this project's own layout: no published one has such a layer by itself."""
+    model = train_mtp.make_model(target.vocab_size)
+    published = {
+        "architectures": ["Qwen3MTPModel"],
+        **dense_keys(model.config, target),
+        "num_nextn_predict_layers": model.config.num_layers,
+        "target_hidden_state": model.config.target_hidden_state,
+    }
+    export_drafter(cache / "mtp.pt", folder, model, published)
 
 
 def held_out_prompts(cache: Path) -> list[dict[str, str]]:
@@ -143,6 +196,8 @@ def main() -> None:
     options = parser.parse_args()
     target = export_target(options.cache, options.to / "target")
     export_dspark(options.cache, options.to / "dspark", target)
+    export_dflash(options.cache, options.to / "dflash", target)
+    export_mtp(options.cache, options.to / "mtp", target)
     prompts = held_out_prompts(options.cache)
     lines = [json.dumps(prompt) for prompt in prompts]
     (options.to / "prompts.jsonl").write_text("\n".join(lines) + "\n")
