@@ -13,7 +13,10 @@ def schema(
         Path, typer.Argument(help="Folder of the schemas.", file_okay=False)
     ] = Path("schemas"),
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; exit 1 where a schema is out of date.")
+        bool,
+        typer.Option(
+            "--check", metavar="", help="Write nothing; exit 1 where a schema is out of date."
+        ),
     ] = False,
 ) -> None:
     """Write the JSON Schema of every public model to DIRECTORY, or verify it with --check."""

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
+from specmeta import DSparkDrafterConfig, SamplingParams
+
+from .._methods import METHODS, most_drafts
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from specmeta import DecodingType
 
     from .._pairs import Pair
 
@@ -15,7 +21,7 @@ Mode = Literal["aggregated", "disaggregated"]
 """Prefill and decoding on one executor, or on two servers that exchange messages."""
 
 Fault = Literal["default-slot"]
-"""A deliberately broken worker, see `DefaultSlotWorker`."""
+"""A deliberately broken worker, see `with_default_slot`."""
 
 MODES: tuple[Mode, ...] = ("aggregated", "disaggregated")
 
@@ -41,12 +47,19 @@ def _count(_: object, attribute: attrs.Attribute[int], value: object) -> None:
         raise ValueError(f"{attribute.name}: {value!r} is not an int of at least 1")
 
 
-def _modes(_: object, __: object, value: tuple[str, ...]) -> None:
-    for index, mode in enumerate(value):
-        if mode not in MODES:
-            raise ValueError(f"modes[{index}]: {mode!r} is none of {', '.join(MODES)}")
-    if not value or len(set(value)) != len(value):
-        raise ValueError(f"modes: {value}; give each mode once, and at least one")
+def _names(
+    known: Sequence[str],
+) -> Callable[[object, attrs.Attribute[Any], tuple[str, ...]], None]:
+    def check(_: object, attribute: attrs.Attribute[Any], value: tuple[str, ...]) -> None:
+        for index, item in enumerate(value):
+            if item not in known:
+                raise ValueError(
+                    f"{attribute.name}[{index}]: {item!r} is none of {', '.join(known)}"
+                )
+        if not value or len(set(value)) != len(value):
+            raise ValueError(f"{attribute.name}: {value}; give each once, and at least one")
+
+    return check
 
 
 def _fault(_: object, __: object, value: object) -> None:
@@ -63,50 +76,110 @@ class AcceptLengthOptions:
 
     """
 
+    decoding_types: tuple[DecodingType, ...] = attrs.field(
+        default=("DSpark", "DFlash", "MTP"), validator=_names(tuple(METHODS))
+    )
     draft_lens: tuple[int, ...] = attrs.field(default=(1, 3, 5, 7), validator=_axis(1))
     batches: tuple[int, ...] = attrs.field(default=(1, 16), validator=_axis(1))
-    modes: tuple[Mode, ...] = attrs.field(default=MODES, validator=_modes)
+    modes: tuple[Mode, ...] = attrs.field(default=MODES, validator=_names(MODES))
     requests: int = attrs.field(default=64, validator=_count)
     new_tokens: int = attrs.field(default=96, validator=_count)
     graph_batch_sizes: tuple[int, ...] = ()
     """Graph buckets to which generation batches are padded, in shapes that run eagerly here."""
+    full: bool = False
+    """Serve every draft length in every mode; otherwise modes after the first have the first and
+    the last draft length alone, which keeps the default run short."""
+    temperature: float | None = None
+    """None decodes greedily; a number samples, with drafts accepted by rejection sampling."""
+    top_k: int | None = None
+    top_p: float = 1.0
+    confidence_threshold: float | None = None
+    """Confidence below which DSpark's drafts are not verified; None verifies all."""
     processes: int = attrs.field(default=1, validator=_count)
     """Processes of one thread that share the prompts; 1 serves here, with torch's threads."""
     fault: Fault | None = attrs.field(default=None, validator=_fault)
+
+    def __attrs_post_init__(self) -> None:
+        self._check_graph_sizes()
+        if self.temperature is None:
+            for name, value, unset in (("top_k", self.top_k, None), ("top_p", self.top_p, 1.0)):
+                if value != unset:
+                    raise ValueError(
+                        f"{name}: {value} without a temperature, but greedy decoding samples "
+                        "nothing; give a temperature too"
+                    )
+        else:
+            self.sampling(seed=0)
+        if self.confidence_threshold is not None:
+            for index, name in enumerate(self.decoding_types):
+                if name != "DSpark":
+                    raise ValueError(
+                        f"decoding_types[{index}]: {name} has no confidence head, so nothing would "
+                        "come of the confidence threshold; measure DSpark alone with it"
+                    )
+            METHODS["DSpark"].decoding(max_draft_len=1, **self.decoding())
+
+    def sampling(self, seed: int) -> SamplingParams | None:
+        """How a request of this seed is sampled; None is greedily."""
+        if self.temperature is None:
+            return None
+        return SamplingParams(
+            temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, seed=seed
+        )
+
+    def decoding(self) -> dict[str, Any]:
+        """The fields of the decoding config that are not its length."""
+        fields: dict[str, Any] = {"use_rejection_sampling": self.temperature is not None}
+        if self.confidence_threshold is not None:
+            fields["confidence_threshold"] = self.confidence_threshold
+        return fields
+
+    def draft_lens_of(self, mode: Mode) -> tuple[int, ...]:
+        """The draft lengths that a mode serves, see `full`."""
+        if self.full or mode == self.modes[0]:
+            return self.draft_lens
+        return tuple(dict.fromkeys((self.draft_lens[0], self.draft_lens[-1])))
 
     def processes_for(self, cores: int) -> int:
         """As many processes as cores, but so that each can fill its largest batch twice."""
         return max(1, min(cores, self.requests // (2 * max(self.batches))))
 
-    def check(self, pair: Pair) -> None:
-        """Refuse what this pair cannot serve.
+    def check(self, pairs: Sequence[Pair]) -> None:
+        """Refuse what these pairs, one a decoding type on one target, cannot serve.
 
         Raises:
-            ValueError: more requests than prompts, a draft length beyond the drafter's block, one
-                new token, which leaves nothing to decode, more than the positions allow, or graph
-                sizes that do not increase.
+            ValueError: pairs of other types or of several targets, more requests than prompts, a
+                draft length beyond a drafter's block, a confidence threshold without its head, one
+                new token, which leaves nothing to decode, or more than the positions allow.
 
         """
-        if self.requests > len(pair.prompts):
+        given = tuple(pair.deployment.decoding_type for pair in pairs)
+        if given != self.decoding_types:
             raise ValueError(
-                f"requests: {self.requests}, but there are {len(pair.prompts)} prompts; ask for "
-                "fewer, or give more prompts"
+                f"decoding_types: {', '.join(self.decoding_types)}, but the pairs are for "
+                f"{', '.join(given)}; give one pair a type, in this order"
             )
-        longest = pair.draft_model.config.max_block_drafts
-        for index, draft_len in enumerate(self.draft_lens):
-            if draft_len > longest:
-                raise ValueError(
-                    f"draft_lens[{index}]: {draft_len} is above the {longest} drafts of the "
-                    "drafter's block; give a shorter one"
-                )
+        first = pairs[0]
+        if any(pair.target is not first.target for pair in pairs):
+            raise ValueError(
+                "pairs: their targets are several objects, so their speeds would not compare; "
+                "build the others with Pair.with_drafter"
+            )
+        if self.requests > len(first.prompts):
+            raise ValueError(
+                f"requests: {self.requests} is above the number of prompts, {len(first.prompts)}; "
+                "ask for fewer, or give more prompts"
+            )
+        for pair in pairs:
+            self._check_drafter(pair)
         if self.new_tokens < 2:
             raise ValueError(
                 f"new_tokens: {self.new_tokens} is the prefill's token alone; ask for at least 2"
             )
-        prompt = max(len(prompt.token_ids) for prompt in pair.prompts[: self.requests])
+        prompt = max(len(prompt.token_ids) for prompt in first.prompts[: self.requests])
         positions = min(
-            pair.deployment.target.max_position_embeddings,
-            pair.deployment.drafter.max_position_embeddings,
+            first.deployment.target.max_position_embeddings,
+            *(pair.deployment.drafter.max_position_embeddings for pair in pairs),
         )
         most = positions - prompt - max(self.draft_lens) - 1
         if self.new_tokens > most:
@@ -114,10 +187,34 @@ class AcceptLengthOptions:
                 f"new_tokens: {self.new_tokens} behind a prompt of {prompt} exceeds the models' "
                 f"{positions} positions; ask for at most {most}"
             )
+
+    def _check_drafter(self, pair: Pair) -> None:
+        drafter = pair.deployment.drafter
+        longest = most_drafts(drafter)
+        for index, draft_len in enumerate(self.draft_lens):
+            if longest is not None and draft_len > longest:
+                raise ValueError(
+                    f"draft_lens[{index}]: {draft_len} is above the {longest} drafts of the "
+                    f"{drafter.decoding_type} drafter's block; give a shorter one"
+                )
+        if self.confidence_threshold is not None and not (
+            isinstance(drafter, DSparkDrafterConfig) and drafter.enable_confidence_head
+        ):
+            raise ValueError(
+                f"confidence_threshold: {self.confidence_threshold}, but the drafter has no "
+                "confidence head; leave it out, or use a drafter that has one"
+            )
+
+    def _check_graph_sizes(self) -> None:
         sizes = self.graph_batch_sizes
         for index, size in enumerate(sizes):
             if size <= (sizes[index - 1] if index else 0):
                 raise ValueError(
                     f"graph_batch_sizes[{index}]: {size}; give sizes from 1 on that strictly "
                     "increase"
+                )
+            if size > max(self.batches):
+                raise ValueError(
+                    f"graph_batch_sizes[{index}]: {size} is above every batch size, so nothing "
+                    f"would be padded to it; give at most {max(self.batches)}"
                 )

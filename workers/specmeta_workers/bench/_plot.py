@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,21 +30,29 @@ def check_plot_path(path: Path) -> None:
 
 
 def save_plot(report: Report, path: Path) -> None:
-    """Draw pooled accept length and speed-up over the draft length, a line a mode and batch."""
+    """Draw pooled accept length and speed-up over the draft length: a colour a method, a line a
+    mode and batch.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 4), layout="constrained")
     lengths, speeds = figure.subplots(1, 2)
-    groups = list(dict.fromkeys((row.mode, row.batch) for row in report.rows))
-    for index, (mode, batch) in enumerate(groups):
+    groups = list(dict.fromkeys((row.decoding_type, row.mode, row.batch) for row in report.rows))
+    methods = list(dict.fromkeys(method for method, _, _ in groups))
+    drawn = dict.fromkeys(methods, 0)
+    for method, mode, batch in groups:
         rows = sorted(
-            (row for row in report.rows if (row.mode, row.batch) == (mode, batch)),
+            (r for r in report.rows if (r.decoding_type, r.mode, r.batch) == (method, mode, batch)),
             key=lambda row: row.draft_len,
         )
         # Equal lines must all be seen: earlier ones are wider and paler.
-        style = {"linewidth": 1.5 * (len(groups) - index), "marker": "o", "alpha": 0.6}
+        width = 1.5 * (len(groups) // len(methods) - drawn[method])
+        drawn[method] += 1
+        style: dict[str, Any] = {"linewidth": width, "marker": "o", "alpha": 0.6}
+        style["color"] = f"C{methods.index(method)}"
+        style["linestyle"] = "-" if mode == "aggregated" else "--"
         x = [row.draft_len for row in rows]
-        label = f"{mode}, batch {batch}"
+        label = f"{method}, {mode}, batch {batch}"
         lengths.plot(x, [row.accept_length_pooled for row in rows], label=label, **style)
         speeds.plot(x, [row.speedup for row in rows], label=label, **style)
     speeds.axhline(1.0, color="grey", linestyle=":", label="plain decoding")
@@ -54,7 +62,7 @@ def save_plot(report: Report, path: Path) -> None:
         axes.set_ylim(bottom=0)
         axes.set_xticks(sorted({row.draft_len for row in report.rows}))
         axes.grid(alpha=0.3)
-    lengths.legend(loc="lower right", fontsize="small")
+    lengths.legend(loc="lower right", fontsize="x-small")
     fault = "" if report.fault is None else f", {report.fault} fault"
-    figure.suptitle(f"{report.rows[0].decoding_type} on {report.rows[0].requests} prompts{fault}")
+    figure.suptitle(f"{', '.join(methods)}; prompts: {report.rows[0].requests}{fault}")
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)

@@ -8,7 +8,9 @@ still that of one server on one core.
 from __future__ import annotations
 
 import queue
+import signal
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +19,7 @@ import torch.multiprocessing
 from ._runner import Run, Setting, serve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from .._pairs import Pair
     from ._options import AcceptLengthOptions
@@ -26,27 +28,28 @@ _POLL_SECONDS = 0.2
 
 
 def serve_all(
-    pair: Pair,
+    pairs: Sequence[Pair],
     options: AcceptLengthOptions,
     on_progress: Callable[[str, int], None] | None = None,
 ) -> dict[Setting, Run]:
     """Run every setting on all prompts, in `options.processes` processes.
 
     Raises:
-        ValueError: the pair cannot serve the options, see `AcceptLengthOptions.check`.
+        ValueError: the pairs cannot serve the options, see `AcceptLengthOptions.check`.
 
     """
-    options.check(pair)
+    options.check(pairs)
     prompts = range(options.requests)
     if options.processes == 1:
-        return serve(pair, options, prompts, on_progress)
+        return serve(pairs, options, prompts, on_progress)
     shares = [prompts[i :: options.processes] for i in range(options.processes)]
     context: Any = torch.multiprocessing.get_context("spawn")
     reports: Any = context.Queue()
     with ProcessPoolExecutor(
         options.processes, context, initializer=_start, initargs=(reports,)
     ) as pool:
-        tasks = [pool.submit(_serve_share, pair, options, share) for share in shares]
+        with _interrupts_held():
+            tasks = [pool.submit(_serve_share, pairs, options, share) for share in shares]
         try:
             pending = set(tasks)
             while pending:
@@ -64,18 +67,26 @@ def serve_all(
 
 def merge(shares: Sequence[dict[Setting, Run]]) -> dict[Setting, Run]:
     """The runs of all processes as one, results in the order of the prompts."""
-    merged: dict[Setting, Run] = {}
-    for setting in shares[0]:
-        runs = [share[setting] for share in shares]
-        results = [result for run in runs for result in run.results]
-        merged[setting] = Run(
-            setting,
-            sorted(results, key=lambda result: result.request_id),
-            [pace for run in runs for pace in run.paces],
-            sum(run.tokens for run in runs),
-            sum(run.seconds for run in runs),
-        )
+    merged, *others = shares
+    for share in others:
+        for setting, run in share.items():
+            merged[setting].add(run)
     return merged
+
+
+@contextmanager
+def _interrupts_held() -> Generator[None]:
+    """Start processes that a Ctrl-C does not reach: they would print a traceback each, from
+    wherever their imports are. The interrupt is delivered here, and this process ends them.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _forward(reports: Any, on_progress: Callable[[str, int], None] | None) -> None:
@@ -98,9 +109,9 @@ def _start(reports: Any) -> None:
 
 
 def _serve_share(
-    pair: Pair, options: AcceptLengthOptions, prompts: Sequence[int]
+    pairs: Sequence[Pair], options: AcceptLengthOptions, prompts: Sequence[int]
 ) -> dict[Setting, Run]:
     def report(label: str, tokens: int) -> None:
         _reports.put((label, tokens))
 
-    return serve(pair, options, prompts, report)
+    return serve(pairs, options, prompts, report)
