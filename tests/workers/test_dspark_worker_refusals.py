@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from specmeta import DecodingType, DSparkDrafterConfig, RequestId
+from specmeta import DecodingType, DSparkDrafterConfig, RequestId, SamplingParams
 from specmeta.testing import (
     make_deployment,
     make_dflash_metadata,
@@ -142,6 +142,28 @@ def test_metadata_of_another_deployment_is_refused(field: str, value: object) ->
     )
     before = state_of(rig.worker)
     with pytest.raises(ValueError, match=f"^{field}: the metadata says .* build metadata from the"):
+        rig.worker.forward(
+            metadata,
+            input_ids=rig.tokens(4),
+            logits=torch.zeros(1, 256),
+            captured=rig.captured(4),
+        )
+    assert same_state(before, rig.worker)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("samples", [True, False])
+def test_rows_have_sampling_exactly_where_the_deployment_samples(
+    kind: DecodingType, samples: bool
+) -> None:
+    rig = make_rig(kind=kind, use_rejection_sampling=samples)
+    given = None if samples else (SamplingParams(temperature=1.0, seed=3),)
+    metadata = rig.metadata(request_ids=(1,), num_contexts=1, sampling=given)
+    before = state_of(rig.worker)
+    found = "None" if samples else "given"
+    with pytest.raises(
+        ValueError, match=f"^sampling: {found}, but .* has use_rejection_sampling {samples}"
+    ):
         rig.worker.forward(
             metadata,
             input_ids=rig.tokens(4),

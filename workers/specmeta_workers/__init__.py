@@ -31,6 +31,7 @@ from ._mtp_worker import MTPWorker
 from ._pairs import Pair, Prompt, default_engine, load_bundled, load_bundled_pairs, load_pair
 from ._prefix_cache import PrefixCache
 from ._requests import ExecutorStoppedError, FinishReason, Request, RequestResult
+from ._schedule import measure_step_rates
 from ._slots import SlotHandle, SlotPool
 from ._step_worker import StepWorker
 from ._target import TargetRunner
@@ -75,6 +76,7 @@ __all__ = [
     "load_draft_model",
     "load_pair",
     "make_worker",
+    "measure_step_rates",
     "read_drafter_config",
     "read_target_config",
 ]
