@@ -152,6 +152,22 @@ def test_metadata_of_another_deployment_is_refused(field: str, value: object) ->
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("token", [-1, 256])
+def test_an_input_id_beyond_the_vocabulary_is_refused(kind: DecodingType, token: int) -> None:
+    rig = make_rig(kind=kind)
+    metadata = rig.metadata(request_ids=(1,), num_contexts=1)
+    before = state_of(rig.worker)
+    with pytest.raises(ValueError, match=rf"^input_ids\[2\]: {token} is not a token from 0 to 255"):
+        rig.worker.forward(
+            metadata,
+            input_ids=torch.tensor([1, 2, token, 4]),
+            logits=torch.zeros(1, 256),
+            captured=rig.captured(4),
+        )
+    assert same_state(before, rig.worker)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("samples", [True, False])
 def test_rows_have_sampling_exactly_where_the_deployment_samples(
     kind: DecodingType, samples: bool

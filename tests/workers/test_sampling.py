@@ -140,3 +140,16 @@ def test_both_trace_without_reading_a_value() -> None:
     logits = torch.empty(2, 3, 5, device="meta")
     assert draw(logits).shape == (2, 3)
     assert torch.compile(draw, fullgraph=True, backend="eager")(logits).shape == (2, 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("top_p", [1e-40, 1e-50, 5e-324])
+def test_a_tiny_top_p_keeps_the_most_likely_token(dtype: torch.dtype, top_p: float) -> None:
+    logits = torch.tensor([[0.5, 3.0, 1.0, -2.0, 0.0]], dtype=dtype)
+    assert probabilities(logits, tensors({"top_p": top_p})).tolist() == [[0, 1, 0, 0, 0]]
+
+
+def test_a_huge_temperature_leaves_an_impossible_token_impossible() -> None:
+    logits = torch.tensor([[0.5, float("-inf"), 1.0, -2.0, 0.0]])
+    found = probabilities(logits, tensors({"temperature": 1e300}))
+    torch.testing.assert_close(found, torch.tensor([[0.25, 0, 0.25, 0.25, 0.25]]))

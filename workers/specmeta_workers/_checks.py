@@ -130,6 +130,8 @@ def check_tokens(name: str, tokens: Tensor, vocab_size: int) -> None:
         ValueError: names the first that is not.
 
     """
-    for index, token in enumerate(tokens.tolist()):
-        if not 0 <= token < vocab_size:
-            raise ValueError(f"{name}[{index}]: {token} is not a token from 0 to {vocab_size - 1}")
+    listed = tokens.tolist()
+    if not listed or 0 <= min(listed) <= max(listed) < vocab_size:
+        return
+    index = next(i for i, token in enumerate(listed) if not 0 <= token < vocab_size)
+    raise ValueError(f"{name}[{index}]: {listed[index]} is not a token from 0 to {vocab_size - 1}")

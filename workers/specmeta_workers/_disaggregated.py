@@ -82,7 +82,8 @@ class DisaggregatedExecutor(RequestRunner):
             if self.stopped:
                 self._ended += results
             if isinstance(error, ExecutorStoppedError):
-                raise ExecutorStoppedError(self.unfinished, self._ended) from error.__cause__
+                ended = [*self._ended, *error.finished]
+                raise ExecutorStoppedError(self.unfinished, ended) from error.__cause__
             raise
 
     def _deliver(self) -> None:

@@ -126,8 +126,8 @@ class DraftWorker(GenerationPath, Generic[Metadata]):
 
         Raises:
             TypeError: `metadata` is of any other class, or a tensor is none.
-            ValueError: a tensor's shape, dtype or device is wrong, the metadata is not of this
-                worker's deployment, or lacks the sampling that its deployment asks for.
+            ValueError: a tensor's shape, dtype or device is wrong (on a CPU an input id too); the
+                metadata is of another deployment, or lacks the sampling that this one asks for.
             UnknownRequestError: a generation row whose id was never seeded.
             ContextGapError: a context chunk that does not continue its request.
             SlotPoolExhaustedError: more live requests than slots.
@@ -138,6 +138,8 @@ class DraftWorker(GenerationPath, Generic[Metadata]):
         check_tensor("input_ids", input_ids, (layout.num_tokens,), torch.long, self.device)
         check_tensor("logits", logits, (layout.num_logits, vocab), None, self.device)
         self._check_captured(captured, layout.num_tokens)
+        if self.device.type == "cpu":  # elsewhere reading them would wait for the device
+            check_tokens("input_ids", input_ids, vocab)
         self._admission.admit(metadata)
         slots = self.batch_to_slot[: layout.num_rows]
         rows = Rows(layout.index, slots, input_ids, logits, captured, sampling)

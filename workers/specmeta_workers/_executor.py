@@ -71,9 +71,9 @@ class Executor(PromptServer, RequestRunner):
         with self._guard():
             batch = self._next_batch()
             self._reuse_prefixes(self._admit(batch))
-            results = self._run(batch)
+            self._run(batch)
             self._end_turn()
-            return results
+        return self._hand_out()
 
     def preempt(self, request_id: RequestId) -> None:
         """Take a request's slots away and make it the next to get some.
@@ -90,15 +90,16 @@ class Executor(PromptServer, RequestRunner):
         self._check_here(request_id)
         state = self._live.get(request_id)
         if state is not None:
-            self._queue.put_back(state.suspended())
-            self._close(state)
+            with self._guard():
+                self._queue.put_back(state.suspended())
+                self._close(state)
 
     def flush(self) -> None:
         """Let the worker release finished requests now rather than with the next step."""
         with self._guard():
             self._engine.flush()
 
-    def _run(self, batch: MicroBatch) -> list[RequestResult]:
+    def _run(self, batch: MicroBatch) -> None:
         decoding = batch.decoding
         lengths = self._engine.generation_lengths(decoding)
         chunks: list[Chunk] = []
@@ -114,7 +115,7 @@ class Executor(PromptServer, RequestRunner):
             captured = self._engine.step(new, decoding, lengths)
             if self._prefixes is not None:
                 self._prefixes.collect(new, captured)
-        results = self._finished_decoding(batch)
+        self._finish_decoding(batch)
         started = []
         for state in batch.completed(chunks):
             if self._prefixes is not None:
@@ -123,10 +124,9 @@ class Executor(PromptServer, RequestRunner):
             if reason is None:
                 started.append(state)
             else:
-                results.append(self._finish(state, reason))
+                self._finish(state, reason)
         batch.start_decoding(started)
-        self._watch(results)
-        return results
+        self._watch()
 
     def _reuse_prefixes(self, admitted: list[RequestState]) -> None:
         if self._prefixes is not None and admitted:

@@ -63,7 +63,7 @@ class AcceptanceGate:
                 f"below the acceptance_rate_threshold of {self.threshold:g}"
             )
             _log.warning(
-                "speculation is off for good: %s. Outputs do not suffer, but come one token a "
+                "speculation is off for good: %s. Outputs stay right, but come one token a "
                 "step; check that the drafter was trained for this target and such prompts, or "
                 "lower the threshold and start again",
                 self.reason,

@@ -121,17 +121,16 @@ class GenerationServer(Server):
         with self._guard():
             batch = self._next_batch()
             decoding = batch.decoding
-            results: list[RequestResult] = []
             if decoding:
                 lengths = self._engine.generation_lengths(decoding)
                 lengths = self._engine.scheduled(decoding, lengths)
                 self._engine.step((), decoding, lengths, all_rank_num_generations=counts)
-                results += self._finished_decoding(batch)
-                self._watch(results)
+                self._finish_decoding(batch)
+                self._watch()
             elif counts is not None:
                 self._engine.idle(counts)
             self._end_turn()
-            return results
+        return self._hand_out()
 
     def cancel(self, request_id: RequestId) -> RequestResult:
         """End a received request; raises as `Executor.cancel`."""

@@ -68,7 +68,7 @@ class PromptServer(Server):
             if not self._has_seat(batch, self._queue.num_ready(self._paused)):
                 break
             state = self._open(waiting, batch)
-            batch.prefilling.append(state)
             self._queue.remove(waiting)
+            batch.prefilling.append(state)
             admitted.append(state)
         return admitted

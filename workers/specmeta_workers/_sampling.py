@@ -59,7 +59,9 @@ def probabilities(logits: Tensor, params: SamplingTensors) -> Tensor:
     """
     exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
     shape = (-1, *[1] * (logits.dim() - 1))
-    temperature = params.temperature.view(shape).to(exact.dtype)
+    # Finite in the narrower type: -inf over infinity would be no number.
+    largest = torch.finfo(exact.dtype).max
+    temperature = params.temperature.view(shape).clamp(max=largest).to(exact.dtype)
     top_k, top_p = params.top_k.view(shape), params.top_p.view(shape).to(exact.dtype)
     is_greedy = temperature == 0
     ordered, tokens = exact.sort(dim=-1, descending=True, stable=True)
@@ -69,8 +71,9 @@ def probabilities(logits: Tensor, params: SamplingTensors) -> Tensor:
     scaled = (ordered - ordered[..., :1]) / torch.where(is_greedy, 1, temperature)
     kept = scaled.masked_fill(ranks >= limit, float("-inf")).softmax(-1)
     before = kept.cumsum(-1) - kept
-    # At 1 nothing is cut, though the sum of the others may round up to 1.
-    kept = kept.masked_fill((before >= top_p) & (top_p < 1), 0)
+    # At 1 nothing is cut, though the sum of the others may round up to 1; and the first token stays
+    # even where a tiny top_p has become 0.
+    kept = kept.masked_fill((before >= top_p) & (top_p < 1) & (ranks > 0), 0)
     kept = kept / kept.sum(-1, keepdim=True)
     return torch.zeros_like(kept).scatter(-1, tokens, kept)
 

@@ -52,6 +52,8 @@ class Server(ABC):
         self._paused: set[RequestId] = set()
         self._gate = AcceptanceGate.of(deployment.decoding)
         self._stopped: BaseException | None = None
+        # Results that no step has returned yet: an error on the way cannot lose them.
+        self._ended: list[RequestResult] = []
 
     @property
     @abstractmethod
@@ -131,18 +133,21 @@ class Server(ABC):
         request_id = waiting.request.request_id
         if request_id in self._engine.released:  # the worker must see it end before it starts
             self._engine.flush()
-        state = RequestState(
-            waiting.request,
-            self._pool.assign(request_id).slot,
-            tokens=list(waiting.tokens),
-            accepted_lengths=list(waiting.accepted_lengths),
-        )
         try:
+            state = RequestState(
+                waiting.request,
+                self._pool.assign(request_id).slot,
+                tokens=list(waiting.tokens),
+                accepted_lengths=list(waiting.accepted_lengths),
+            )
             self._store.open(state.slot)
-        except BaseException:  # not live yet, so nobody else would give the slot back
-            self._pool.release(request_id)
+            self._live[request_id] = batch.states[request_id] = state
+        except BaseException:  # not live, so nobody else would give the slot back
+            self._live.pop(request_id, None)
+            batch.states.pop(request_id, None)
+            if request_id in self._pool:
+                self._pool.release(request_id)
             raise
-        self._live[request_id] = batch.states[request_id] = state
         return state
 
     def _check_progress(self, *, waiting: bool) -> None:
@@ -173,11 +178,15 @@ class Server(ABC):
         if chunks:
             self._engine.seed(chunks, torch.cat(captured))
 
-    def _finish(self, state: RequestState, reason: FinishReason) -> RequestResult:
-        result = state.result(reason)
+    def _finish(self, state: RequestState, reason: FinishReason) -> None:
+        """End a request; its result is handed out with those of the step."""
+        self._ended.append(state.result(reason))
         self._close(state)
         self._paused.discard(state.request.request_id)
-        return result
+
+    def _hand_out(self) -> list[RequestResult]:
+        ended, self._ended = self._ended, []
+        return ended
 
     def _close(self, state: RequestState) -> None:
         """Give the slots of a request back."""
@@ -192,19 +201,17 @@ class Server(ABC):
         request_id = state.request.request_id
         return next(batch for batch in self._batches if request_id in batch.states)
 
-    def _finished_decoding(self, batch: MicroBatch) -> list[RequestResult]:
-        """Results of the rows that the last step completed."""
-        return [
-            self._finish(state, reason)
-            for state in batch.decoding
-            if (reason := state.finish_reason()) is not None
-        ]
+    def _finish_decoding(self, batch: MicroBatch) -> None:
+        """End the rows that the last step completed."""
+        for state in batch.decoding:
+            if (reason := state.finish_reason()) is not None:
+                self._finish(state, reason)
 
-    def _watch(self, results: Iterable[RequestResult]) -> None:
-        """Show finished requests to the acceptance gate; decode plainly once it closes."""
+    def _watch(self) -> None:
+        """Show what the step ended to the acceptance gate; decode plainly once it closes."""
         if self._gate is None or not self.speculating:
             return
-        for result in results:
+        for result in self._ended:
             self._gate.record(result)
         if not self._gate.open:
             self._engine.stop_speculating(list(self._live.values()))
@@ -213,14 +220,22 @@ class Server(ABC):
         state = self._live.get(request_id)
         if state is None:
             raise _unknown(request_id)
-        return self._finish(state, "cancelled")
+        with self._guard():
+            self._finish(state, "cancelled")
+        return self._ended.pop()
 
     def _unfinished(self, waiting: Iterable[Request]) -> tuple[Request, ...]:
-        return (*(state.request for state in self._live.values()), *waiting)
+        """Each once, and none with a result, wherever an interrupt left them."""
+        found = {state.request.request_id: state.request for state in self._live.values()}
+        for request in waiting:
+            found.setdefault(request.request_id, request)
+        for result in self._ended:
+            found.pop(result.request_id, None)
+        return tuple(found.values())
 
     def _check_running(self) -> None:
         if self.stopped:
-            raise ExecutorStoppedError(self.unfinished) from self._stopped
+            raise ExecutorStoppedError(self.unfinished, self._ended) from self._stopped
 
     @contextmanager
     def _guard(self) -> Generator[None]:
@@ -234,7 +249,7 @@ class Server(ABC):
                 if request_id in self._pool:
                     self._pool.release(request_id)
             if isinstance(error, Exception):
-                raise ExecutorStoppedError(self.unfinished) from error
+                raise ExecutorStoppedError(self.unfinished, self._ended) from error
             raise
 
 
