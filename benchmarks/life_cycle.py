@@ -1,6 +1,6 @@
 """Accept length and output under everything that may happen to a request, at batch 1 and 16.
 
-    python benchmarks/life_cycle.py [--requests 16] [--new-tokens 48] [--draft-len 1,7]
+    python benchmarks/life_cycle.py [--requests 24] [--new-tokens 48] [--draft-len 1,7]
 
 Each case is served with each bundled drafter, in float64 unless told otherwise, and compared with
 the undisturbed run at batch 1: the pooled accept length as a ratio, the accepted lengths iteration
@@ -114,7 +114,7 @@ def pooled(results: Sequence[RequestResult]) -> float:
 def main() -> int:
     """Serve every case and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--requests", type=int, default=16)
+    parser.add_argument("--requests", type=int, default=24)
     parser.add_argument("--new-tokens", type=int, default=48)
     parser.add_argument("--draft-len", default="1,7")
     parser.add_argument("--dtype", default="float64", choices=("float64", "float32"))
