@@ -23,9 +23,25 @@ from specmeta_workers import (
     read_drafter_config,
 )
 from specmeta_workers import bench as benching
-from specmeta_workers.distributed import DistributedError, PairSource, Roles, serve_distributed
+from specmeta_workers.bench import ProcessLostError
+from specmeta_workers.distributed import (
+    LONGEST_TIMEOUT,
+    DistributedError,
+    PairSource,
+    Roles,
+    serve_distributed,
+)
 
-__all__ = ["DistributedError", "Ranks", "Source", "measure", "message", "prepare", "show"]
+__all__ = [
+    "DistributedError",
+    "ProcessLostError",
+    "Ranks",
+    "Source",
+    "measure",
+    "message",
+    "prepare",
+    "show",
+]
 
 _FLAGS = {
     "decoding_types": "decoding-type",
@@ -117,7 +133,12 @@ class Ranks:
             context_ranks=1 if context_ranks is None else context_ranks,
             generation_ranks=1 if generation_ranks is None else generation_ranks,
         )
-        return cls(roles, 60.0 if timeout is None else timeout)
+        seconds = 60.0 if timeout is None else timeout
+        if not 1 <= seconds <= LONGEST_TIMEOUT:
+            raise ValueError(
+                f"--timeout: {seconds:g} is not a number of seconds from 1 to {LONGEST_TIMEOUT}"
+            )
+        return cls(roles, seconds)
 
     def __str__(self) -> str:
         """As the report has it."""

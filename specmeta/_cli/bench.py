@@ -169,8 +169,10 @@ def accept_length(
             _fail(bench_run.message(error))
         try:
             report = bench_run.measure(pairs, options, source, ranks)
-        except bench_run.DistributedError as error:
+        except (bench_run.DistributedError, bench_run.ProcessLostError) as error:
             _fail(str(error))
+        except ValueError as error:  # an engine that no deployment can have
+            _fail(bench_run.message(error))
     bench_run.show(report, plot, json_output=json_output)
     if report.findings() and fault is None:
         raise typer.Exit(1)

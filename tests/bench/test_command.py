@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from specmeta._cli.bench import _stoppable, app
+from specmeta_workers.bench import ProcessLostError
 from specmeta_workers.bench._processes import _interrupts_held
 
 SMALL = ["--draft-len", "3", "--batch", "1,4", "--requests", "8", "--new-tokens", "16"]
@@ -171,3 +172,22 @@ def test_an_interrupt_does_not_reach_what_is_started_while_it_is_held() -> None:
     with _interrupts_held():
         inside = blocked()
     assert (inside, blocked()) == ("True", "False")
+
+
+@pytest.mark.parametrize("seconds", ["0", "0.5", "nan", "100000"])
+def test_a_timeout_that_is_none_is_refused_before_anything_is_loaded(seconds: str) -> None:
+    result = run(*SMALL, "--launch", "torchrun", "--timeout", seconds)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"specmeta bench accept-length: --timeout: {seconds} is not")
+
+
+def test_a_killed_helper_process_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*_: object, **__: object) -> None:
+        raise ProcessLostError("a process that served prompts was killed")
+
+    monkeypatch.setattr("specmeta_workers.bench.measure_accept_length", lost)
+    result = run(*SMALL)
+    assert result.exit_code == 2
+    assert result.stderr.strip() == (
+        "specmeta bench accept-length: a process that served prompts was killed"
+    )

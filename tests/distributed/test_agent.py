@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from torch.distributed.elastic.multiprocessing.errors import ProcessFailure, record
 
+from specmeta_workers import _guardian
 from specmeta_workers.distributed import RankLostError
 from specmeta_workers.distributed._agent import describe_failure
 
@@ -39,7 +40,7 @@ def test_a_killed_rank_has_the_signal(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "getppid"), reason="needs process parents")
 def test_a_process_does_not_outlive_the_one_that_should_have_started_it() -> None:
-    guardian = Path(sys.modules["specmeta_workers.distributed"].__path__[0]) / "_guardian.py"
+    guardian = Path(str(_guardian.__file__))
     code = (
         "import runpy, time, sys; "
         f"module = runpy.run_path({str(guardian)!r}); "

@@ -90,7 +90,14 @@ def long_plan(pair: Pair) -> Plan:
     return make_plan(Roles(), [SPECULATIVE], [Part(0, make_requests(pair, 64))])
 
 
-def test_each_request_equals_the_single_process_run(pair: Pair, tmp_path: Path) -> None:
+def test_each_request_equals_the_single_process_run(
+    pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, temporary = tmp_path / "run", tmp_path / "temporary"
+    folder.mkdir()
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setenv("PET_NNODES", "2")  # a job scheduler's, not meant for these ranks
     requests = make_requests(pair, 5)
     plan = make_plan(
         Roles(context_ranks=1, generation_ranks=2),
@@ -98,13 +105,14 @@ def test_each_request_equals_the_single_process_run(pair: Pair, tmp_path: Path) 
         [Part(0, requests), Part(1, requests)],
     )
     told: list[tuple[str, RequestResult]] = []
-    served = launch(plan, lambda label, result: told.append((label, result)), tmp_path)
+    served = launch(plan, lambda label, result: told.append((label, result)), folder)
     for spec in (PLAIN, SPECULATIVE):
         expected = alone(pair, spec, requests)
         assert served[spec.label].results == expected
         by_id = sorted((r for label, r in told if label == spec.label), key=lambda r: r.request_id)
         assert by_id == expected
-    assert (tmp_path / "log.txt").read_text() == ""  # no warning of torchrun or gloo
+    assert (folder / "log.txt").read_text() == ""  # no warning of torchrun or gloo
+    assert not list(temporary.glob("torchelastic*"))
 
 
 @pytest.mark.parametrize("rank", [0, 1])

@@ -3,6 +3,7 @@
 from ._faults import with_default_slot
 from ._options import MODES, AcceptLengthOptions, Fault, Mode
 from ._plot import check_plot_path, save_plot
+from ._processes import ProcessLostError
 from ._report import PlainRow, Report, Row, make_report, measure_accept_length
 from ._runner import settings
 from ._table import TABLE_WIDTH, accept_length_table, difference_lines, speed_table
@@ -14,6 +15,7 @@ __all__ = [
     "Fault",
     "Mode",
     "PlainRow",
+    "ProcessLostError",
     "Report",
     "Row",
     "accept_length_table",

@@ -182,6 +182,12 @@ class AcceptLengthOptions:
             *(pair.deployment.drafter.max_position_embeddings for pair in pairs),
         )
         most = positions - prompt - max(self.draft_lens) - 1
+        if most < 2:
+            longest = max(self.draft_lens)
+            raise ValueError(
+                f"draft_lens[{self.draft_lens.index(longest)}]: {longest} behind a prompt of "
+                f"{prompt} leaves nothing of the models' {positions} positions; give a shorter one"
+            )
         if self.new_tokens > most:
             raise ValueError(
                 f"new_tokens: {self.new_tokens} behind a prompt of {prompt} exceeds the models' "

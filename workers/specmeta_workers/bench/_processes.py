@@ -7,15 +7,18 @@ still that of one server on one core.
 
 from __future__ import annotations
 
+import os
 import queue
 import signal
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.multiprocessing
 
+from .._guardian import end_with_parent
 from ._runner import Run, Setting, serve
 
 if TYPE_CHECKING:
@@ -27,6 +30,10 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.2
 
 
+class ProcessLostError(RuntimeError):
+    """A process that shared the prompts was killed."""
+
+
 def serve_all(
     pairs: Sequence[Pair],
     options: AcceptLengthOptions,
@@ -36,6 +43,7 @@ def serve_all(
 
     Raises:
         ValueError: the pairs cannot serve the options, see `AcceptLengthOptions.check`.
+        ProcessLostError: a process was killed.
 
     """
     options.check(pairs)
@@ -58,6 +66,11 @@ def serve_all(
                     break
                 _forward(reports, on_progress)
             return merge([task.result() for task in tasks])
+        except BrokenProcessPool as error:
+            raise ProcessLostError(
+                "a process that served prompts was killed, nothing was measured; the system does "
+                "so when memory runs out: ask for a smaller batch or fewer processes"
+            ) from error
         except BaseException:
             # The others would serve to the end for nothing.
             for process in list(pool._processes.values()):  # noqa: SLF001 - no public way
@@ -103,6 +116,7 @@ _reports: Any = None
 
 
 def _start(reports: Any) -> None:
+    end_with_parent(os.getppid())
     global _reports  # noqa: PLW0603 - how a pool's process keeps what its initializer was given
     _reports = reports
     torch.set_num_threads(1)

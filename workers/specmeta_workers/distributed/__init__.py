@@ -11,10 +11,11 @@ from ._gather import Gathered, StepGather
 from ._journal import Served, read_journal
 from ._launch import launch
 from ._mailbox import Kind, Mailbox, Message
-from ._plan import PairSource, Part, Plan, ServerSpec, cut
+from ._plan import LONGEST_TIMEOUT, PairSource, Part, Plan, ServerSpec, cut
 from ._roles import Roles
 
 __all__ = [
+    "LONGEST_TIMEOUT",
     "DistributedError",
     "Gathered",
     "Kind",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.distributed.elastic.multiprocessing.errors import record
 
+from .._guardian import end_with_parent
 from ._errors import describe
-from ._guardian import end_with_parent
 from ._join import join, rank_device, rank_from_environment
 from ._journal import JournalWriter
 from ._mailbox import Mailbox

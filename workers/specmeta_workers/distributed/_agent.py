@@ -13,7 +13,7 @@ from typing import Any
 from torch.distributed import run
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
-from ._guardian import end_with_parent
+from .._guardian import end_with_parent
 
 
 def describe_failure(rank: int, failure: ProcessFailure) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
-from ._errors import RankLostError
+from ._errors import RankLostError, RankSilentError
 
 if TYPE_CHECKING:
     from ._roles import Roles
@@ -96,5 +96,5 @@ def _wait_for_all(store: Any, roles: Roles, rank: int, timeout: float) -> None:
             return
         if time.monotonic() > deadline:
             names = ", ".join(roles.name(r) for r in absent)
-            raise RankLostError(f"{names} did not come within {timeout:g} s")
+            raise RankSilentError(f"{names} did not come within {timeout:g} s")
         time.sleep(0.05)

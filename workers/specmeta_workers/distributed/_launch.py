@@ -29,8 +29,10 @@ _ENVIRONMENT = {
     "TORCH_CPP_LOG_LEVEL": "ERROR",
     "OMP_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
-    # What is left of a failed run gets no grace: its results are in the journal.
+    # Where torchrun itself is told to end. A failed run's other ranks still get its half minute.
     "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "2",
+    # `-m` would let a file of the current folder stand for a module.
+    "PYTHONSAFEPATH": "1",
 }
 
 
@@ -83,15 +85,18 @@ def _start(folder: Path, roles: Roles) -> subprocess.Popen[bytes]:
         *(sys.executable, "-m", f"{package}._agent"),
         *(str(os.getpid()), str(folder / "failures.json")),
         *("--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={roles.world_size}"),
+        f"--log-dir={folder / 'torchrun'}",  # else it makes one that nobody removes
         *("-m", package, str(folder / "plan.json"), str(folder / "journal.jsonl")),
     ]
+    # A job scheduler's own settings for torchrun are not for this one.
+    inherited = {name: value for name, value in os.environ.items() if name[:4] != "PET_"}
     with (folder / "log.txt").open("wb") as log:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **_ENVIRONMENT},
+            env={**inherited, **_ENVIRONMENT},
             start_new_session=True,  # Ctrl-C reaches this process alone, which then ends the others
         )
 

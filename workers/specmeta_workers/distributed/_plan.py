@@ -101,9 +101,15 @@ class Part:
     requests: tuple[Request, ...] = attrs.field(converter=tuple[Request, ...])
 
 
+LONGEST_TIMEOUT = 86_400
+"""Seconds of a plan's `timeout` at most: a day."""
+
+
 def _timeout(_: object, __: object, value: object) -> None:
-    if type(value) not in (int, float) or not 1 <= float(str(value)) <= 86_400:
-        raise ValueError(f"timeout: {value!r} is not a number of seconds from 1 to 86400")
+    if type(value) not in (int, float) or not 1 <= float(str(value)) <= LONGEST_TIMEOUT:
+        raise ValueError(
+            f"timeout: {value!r} is not a number of seconds from 1 to {LONGEST_TIMEOUT}"
+        )
 
 
 def _device(_: object, __: object, value: object) -> None:
