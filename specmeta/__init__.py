@@ -11,11 +11,15 @@ from ._deployment import Deployment
 from ._drafter import DFlashDrafterConfig, DrafterConfig, DSparkDrafterConfig, MTPDrafterConfig
 from ._engine import EngineConfig
 from ._factory import get_spec_metadata
+from ._findings import CheckpointError, Finding, InputError
+from ._memory import BufferSizes, buffer_sizes
 from ._metadata import DFlashSpecMetadata, DSparkSpecMetadata, MTPSpecMetadata, SpecMetadata
+from ._overrides import CompileKey, RuleOverride
 from ._sampling import SamplingParams
 from ._target import TargetConfig
 from ._types import (
     AnchorConvention,
+    AttentionKind,
     DecodingType,
     DType,
     LayerIdConvention,
@@ -28,6 +32,10 @@ from ._types import (
 
 __all__ = [
     "AnchorConvention",
+    "AttentionKind",
+    "BufferSizes",
+    "CheckpointError",
+    "CompileKey",
     "DFlashDecodingConfig",
     "DFlashDrafterConfig",
     "DFlashSpecMetadata",
@@ -40,12 +48,15 @@ __all__ = [
     "Deployment",
     "DrafterConfig",
     "EngineConfig",
+    "Finding",
+    "InputError",
     "LayerIdConvention",
     "MTPDecodingConfig",
     "MTPDrafterConfig",
     "MTPSpecMetadata",
     "MarkovHeadType",
     "RequestId",
+    "RuleOverride",
     "SamplingParams",
     "SeqSlot",
     "SpecMetadata",
@@ -53,6 +64,7 @@ __all__ = [
     "TargetHiddenState",
     "ValidationError",
     "WindowCausality",
+    "buffer_sizes",
     "get_spec_metadata",
 ]
 

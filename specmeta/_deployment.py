@@ -5,12 +5,15 @@ from typing import final
 
 from pydantic_core import InitErrorDetails
 
+from . import _deployment_rules as groups
 from . import _rules as rules
 from ._base import SpecModel
-from ._decoding import DecodingConfig, DSparkDecodingConfig
-from ._drafter import DFlashDrafterConfig, DrafterConfig, DSparkDrafterConfig, MTPDrafterConfig
+from ._decoding import DecodingConfig
+from ._drafter import DrafterConfig, MTPDrafterConfig
 from ._engine import EngineConfig
 from ._errors import show
+from ._findings import Finding, findings_of_lines
+from ._overrides import CompileKey, RuleOverride
 from ._target import TargetConfig
 from ._types import DecodingType
 
@@ -34,6 +37,13 @@ class Deployment(SpecModel, frozen=True):
     engine: EngineConfig
     """Capacity of the process."""
 
+    overrides: tuple[RuleOverride, ...] = ()
+    """Rules that are broken on purpose, each with its reason; only overridable rules can be."""
+
+    compiled_for: CompileKey | None = None
+    """The compile_key of the deployment that graphs and kernels were compiled for; None where they
+    are compiled at start."""
+
     @property
     def decoding_type(self) -> DecodingType:
         """Method that drafter and decoding config share."""
@@ -44,8 +54,7 @@ class Deployment(SpecModel, frozen=True):
         """Context positions that the drafter attends to, in tokens: its window, but no more than
         max_seq_len, which is also what a drafter without a window has.
         """
-        window, longest = self.drafter.sliding_window, self.engine.max_seq_len
-        return longest if window is None else min(window, longest)
+        return groups.window_of(self.drafter, self.engine)
 
     @property
     def layers_to_capture(self) -> tuple[int, ...]:
@@ -56,96 +65,100 @@ class Deployment(SpecModel, frozen=True):
             return (self.target.num_layers - 1,)
         return self.drafter.layers_to_capture
 
+    @property
+    def block_size(self) -> int | None:
+        """Positions of a block at run time: the checkpoint's, or more where `draft_beyond_block` is
+        overridden, so that the block yields max_draft_len drafts; None for MTP, which has none.
+        """
+        drafter = self.drafter
+        if isinstance(drafter, MTPDrafterConfig):
+            return None
+        without_draft = drafter.block_size - drafter.max_block_drafts
+        return max(drafter.block_size, self.decoding.max_draft_len + without_draft)
+
+    @property
+    def compile_key(self) -> CompileKey:
+        """What to store beside artefacts compiled for this deployment."""
+        drafter = self.drafter
+        block = None if isinstance(drafter, MTPDrafterConfig) else drafter
+        return CompileKey(
+            decoding_type=self.decoding_type,
+            max_draft_len=self.decoding.max_draft_len,
+            dtype=self.engine.dtype,
+            layers_to_capture=self.layers_to_capture,
+            window_size=self.window_size,
+            block_size=self.block_size,
+            anchor_convention=None if block is None else block.anchor_convention,
+            window_causality=None if block is None else block.window_causality,
+        )
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What is worth knowing of this valid deployment: errors that it overrides, warnings."""
+        reasons = {override.rule: override.reason for override in self.overrides}
+        overridden = [line for line in self._violations() if _name(line) in reasons]
+        return (
+            *findings_of_lines(overridden, reasons),
+            *findings_of_lines([*groups.unstated(self.target, self.drafter), *self._unused()]),
+        )
+
     def broken_rules(self) -> Sequence[InitErrorDetails]:
+        accepted = {override.rule for override in self.overrides}
         return [
             *super().broken_rules(),
-            *self._pairing(),
-            *self._confidence(),
-            *self._draft_length(),
-            *self._capacity(),
+            *self._invalid_overrides(),
+            *(line for line in self._violations() if _name(line) not in accepted),
         ]
 
-    def _pairing(self) -> Iterator[InitErrorDetails]:
-        target, drafter = self.target, self.drafter
-        if self.decoding.decoding_type != drafter.decoding_type:
-            fact = (
-                f"{self.decoding.decoding_type} is not the drafter's type ({drafter.decoding_type})"
-            )
-            yield rules.DECODING_TYPE_DIFFERS.broken(
-                "decoding.decoding_type", fact, value=self.decoding.decoding_type
-            )
-        if drafter.hidden_size != target.hidden_size:
-            fact = f"{drafter.hidden_size} is not the target's hidden_size ({target.hidden_size})"
-            yield rules.HIDDEN_SIZE_DIFFERS.broken(
-                "drafter.hidden_size", fact, value=drafter.hidden_size
-            )
-        if drafter.vocab_size != target.vocab_size:
-            fact = f"{drafter.vocab_size} is not the target's vocab_size ({target.vocab_size})"
-            yield rules.VOCAB_SIZE_DIFFERS.broken(
-                "drafter.vocab_size", fact, value=drafter.vocab_size
-            )
-        if isinstance(drafter, DSparkDrafterConfig | DFlashDrafterConfig):
-            last = target.num_layers - 1
-            for index, layer in enumerate(drafter.layers_to_capture):
-                if layer > last:
-                    published = drafter.target_layer_ids[index]
-                    name = f"{show(published)} ({drafter.layer_id_convention})"
-                    fact = f"{name} is beyond the target's {last + 1} layers"
-                    yield rules.LAYER_OUT_OF_RANGE.broken(
-                        "drafter.target_layer_ids", fact, value=published, index=index
-                    )
-                    break
+    def _violations(self) -> Iterator[InitErrorDetails]:
+        target, drafter, decoding, engine = self.target, self.drafter, self.decoding, self.engine
+        yield from groups.pairing(target, drafter)
+        yield from groups.method(drafter, decoding)
+        yield from groups.draft_length(drafter, decoding)
+        yield from groups.window(drafter, decoding, engine)
+        yield from groups.positions(target, drafter, engine)
+        yield from groups.capacity(target, drafter, decoding, engine)
+        yield from self._compiled()
 
-    def _confidence(self) -> Iterator[InitErrorDetails]:
-        drafter, decoding = self.drafter, self.decoding
-        if (
-            isinstance(decoding, DSparkDecodingConfig)
-            and isinstance(drafter, DSparkDrafterConfig)
-            and not drafter.enable_confidence_head
-        ):
-            for name in ("confidence_threshold", "steps_per_second"):
-                value = getattr(decoding, name)
-                if value is not None:
-                    fact = f"{show(value)} although drafter.enable_confidence_head is False"
-                    yield rules.CONFIDENCE_HEAD_ABSENT.broken(f"decoding.{name}", fact, value=value)
+    def _compiled(self) -> Iterator[InitErrorDetails]:
+        stored, now = self.compiled_for, self.compile_key
+        if stored is None or stored == now:
+            return
+        for name in CompileKey.model_fields:
+            before, value = getattr(stored, name), getattr(now, name)
+            if before != value:
+                fact = f"{_text(before)} is not this deployment's {name} ({_text(value)})"
+                yield rules.COMPILED_FOR_OTHER.broken(f"compiled_for.{name}", fact, value=before)
 
-    def _draft_length(self) -> Iterator[InitErrorDetails]:
-        drafter, draft_len = self.drafter, self.decoding.max_draft_len
-        if isinstance(drafter, MTPDrafterConfig):
-            if draft_len > drafter.num_layers and draft_len % drafter.num_layers:
-                fact = (
-                    f"{draft_len} is above num_layers ({drafter.num_layers}) and no multiple of it"
-                )
-                yield rules.DRAFT_BEYOND_MTP_LAYERS.broken(
-                    "decoding.max_draft_len", fact, value=draft_len
-                )
-        elif draft_len > drafter.max_block_drafts:
-            block = f"a block of {drafter.block_size} ({drafter.anchor_convention})"
-            fact = f"{draft_len} is above the {drafter.max_block_drafts} drafts of {block}"
-            yield rules.DRAFT_BEYOND_BLOCK.broken("decoding.max_draft_len", fact, value=draft_len)
-        if self.window_size < draft_len + 1:
-            fact = f"{self.window_size} is below max_draft_len + 1 ({draft_len + 1})"
-            by_engine = self.window_size == self.engine.max_seq_len
-            field = "engine.max_seq_len" if by_engine else "drafter.sliding_window"
-            yield rules.WINDOW_TOO_SMALL.broken(field, fact, value=self.window_size)
+    def _invalid_overrides(self) -> Iterator[InitErrorDetails]:
+        """Overrides of what is no rule, or none that may be overridden, or the same one twice."""
+        seen: set[str] = set()
+        for index, override in enumerate(self.overrides):
+            name, rule = override.rule, rules.RULES.get(override.rule)
+            problem = None
+            if rule is None:
+                problem = f"{show(name)} is no rule"
+            elif not rule.overridable:
+                problem = f"{show(name)} cannot be overridden"
+            elif name in seen:
+                problem = f"{show(name)} is overridden twice"
+            if problem is not None:
+                yield rules.OVERRIDE_INVALID.broken("overrides", problem, value=name, index=index)
+            seen.add(name)
 
-    def _capacity(self) -> Iterator[InitErrorDetails]:
-        engine = self.engine
-        for name, limit in (
-            ("target", self.target.max_position_embeddings),
-            ("drafter", self.drafter.max_position_embeddings),
-        ):
-            if engine.max_seq_len > limit:
-                fact = (
-                    f"{engine.max_seq_len} is above the {name}'s max_position_embeddings ({limit})"
+    def _unused(self) -> Iterator[InitErrorDetails]:
+        broken = {_name(line) for line in self._violations()}
+        for index, override in enumerate(self.overrides):
+            if override.rule not in broken:
+                fact = f"{show(override.rule)} is not broken"
+                yield rules.OVERRIDE_UNUSED.broken(
+                    "overrides", fact, value=override.rule, index=index
                 )
-                yield rules.MAX_SEQ_LEN_BEYOND_POSITIONS.broken(
-                    "engine.max_seq_len", fact, value=engine.max_seq_len
-                )
-        needed = engine.max_num_requests * (self.decoding.max_draft_len + 1)
-        if engine.max_num_tokens < needed:
-            rule = f"max_num_requests * (max_draft_len + 1) ({needed})"
-            fact = f"{engine.max_num_tokens} is below {rule}"
-            yield rules.MAX_NUM_TOKENS_TOO_SMALL.broken(
-                "engine.max_num_tokens", fact, value=engine.max_num_tokens
-            )
+
+
+def _name(line: InitErrorDetails) -> str:
+    kind = line["type"]
+    return kind if isinstance(kind, str) else kind.type
+
+
+def _text(value: object) -> str:
+    return str(value) if isinstance(value, tuple) else show(value)

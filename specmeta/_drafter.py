@@ -11,6 +11,7 @@ from ._base import SpecModel
 from ._drafting import layer_problem
 from ._types import (
     AnchorConvention,
+    AttentionKind,
     EvenInt,
     LayerIdConvention,
     LayerIds,
@@ -27,33 +28,43 @@ class _Drafter(SpecModel, frozen=True):
     """What every drafter has: sizes, and decoder layers of the dense kind."""
 
     hidden_size: PositiveInt
-    """Width of the drafter and of the target states that it reads, in channels."""
+    """Width of the drafter, in channels."""
 
     num_layers: PositiveInt
     """Drafter layers (stages); each keeps its own context window."""
 
     vocab_size: PositiveInt
-    """Rows of the drafter's token embedding and head."""
+    """Rows of the drafter's token embedding."""
 
-    max_position_embeddings: PositiveInt
-    """Longest sequence that the drafter's positions allow, in tokens."""
+    draft_vocab_size: PositiveInt
+    """Rows of the drafter's head; fewer than vocab_size where a map leads from them to token
+    ids."""
 
-    num_attention_heads: PositiveInt
-    """Query heads of a layer."""
+    max_position_embeddings: PositiveInt | None
+    """Longest sequence that the drafter's positions allow, in tokens; None where the checkpoint
+    does not state it."""
 
-    num_key_value_heads: PositiveInt
+    attention_kind: AttentionKind
+    """What a layer keeps of a context position: keys and values of each key/value head
+    (grouped_query), or one latent vector of head_dim channels (latent)."""
+
+    num_attention_heads: PositiveInt | None
+    """Query heads of a layer; None where the checkpoint does not state them: only building a draft
+    model needs this and the next five."""
+
+    num_key_value_heads: PositiveInt | None
     """Key/value heads of a layer; divides num_attention_heads."""
 
-    head_dim: EvenInt
+    head_dim: EvenInt | None
     """Channels of a head; even, because rotary positions turn pairs."""
 
-    intermediate_size: PositiveInt
+    intermediate_size: PositiveInt | None
     """Width of the feed-forward layer, in channels."""
 
-    rms_norm_eps: PositiveFloat
+    rms_norm_eps: PositiveFloat | None
     """Epsilon of the RMS norms."""
 
-    rope_theta: PositiveFloat
+    rope_theta: PositiveFloat | None
     """Base of the rotary frequencies."""
 
     sliding_window: PositiveInt | None
@@ -62,7 +73,8 @@ class _Drafter(SpecModel, frozen=True):
 
     def broken_rules(self) -> Sequence[InitErrorDetails]:
         problems = [*super().broken_rules()]
-        if self.num_attention_heads % self.num_key_value_heads:
+        queries, keys = self.num_attention_heads, self.num_key_value_heads
+        if queries is not None and keys is not None and queries % keys:
             heads = f"num_attention_heads ({self.num_attention_heads})"
             fact = f"{self.num_key_value_heads} does not divide {heads}"
             problems.append(
@@ -70,13 +82,31 @@ class _Drafter(SpecModel, frozen=True):
                     "num_key_value_heads", fact, value=self.num_key_value_heads
                 )
             )
-        if self.head_dim % 2:
+        if self.head_dim is not None and self.head_dim % 2:
             problems.append(
                 rules.HEAD_DIM_ODD.broken(
                     "head_dim", f"{self.head_dim} is odd", value=self.head_dim
                 )
             )
+        if self.draft_vocab_size > self.vocab_size:
+            fact = f"{self.draft_vocab_size} is above vocab_size ({self.vocab_size})"
+            problems.append(
+                rules.DRAFT_VOCAB_SIZE_TOO_LARGE.broken(
+                    "draft_vocab_size", fact, value=self.draft_vocab_size
+                )
+            )
         return problems
+
+    @property
+    def context_channels(self) -> int | None:
+        """Numbers that a layer keeps of a context position; None where the checkpoint does not
+        state the heads.
+        """
+        if self.attention_kind == "latent":
+            return self.head_dim
+        if self.num_key_value_heads is None or self.head_dim is None:
+            return None
+        return 2 * self.num_key_value_heads * self.head_dim
 
 
 class _BlockDrafter(_Drafter, frozen=True):
@@ -87,6 +117,9 @@ class _BlockDrafter(_Drafter, frozen=True):
 
     mask_token_id: NonNegativeInt
     """Token that fills the block behind the anchor; below vocab_size."""
+
+    target_hidden_size: PositiveInt
+    """Width of the target states that are captured, in channels; hidden_size in most drafters."""
 
     target_layer_ids: LayerIds
     """Target layers whose states are captured, as published: read them with layer_id_convention."""

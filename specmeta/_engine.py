@@ -43,6 +43,20 @@ class EngineConfig(SpecModel, frozen=True):
     pipeline_parallel_size: PositiveInt = 1
     """Pipeline stages, each with a batch in flight; 1 is no pipeline parallelism."""
 
+    max_kv_tokens_per_request: PositiveInt | None = None
+    """Tokens that a request's row of the engine's KV map holds, drafts included; None where rows
+    grow as needed."""
+
+    supported_window_sizes: BatchSizes = ()
+    """Drafter windows that the attention backend has kernels for, in tokens; empty is any."""
+
+    uniform_rows: bool = False
+    """Whether kernels need every real row of a step to have the same seq_len."""
+
+    state_memory_limit: PositiveInt | None = None
+    """Bytes that slot, capture and draft-probability buffers may take together; None is no
+    limit."""
+
     @classmethod
     def sized(
         cls,
@@ -56,6 +70,10 @@ class EngineConfig(SpecModel, frozen=True):
         cuda_graph_batch_sizes: tuple[int, ...] = (),
         tensor_parallel_size: int = 1,
         pipeline_parallel_size: int = 1,
+        max_kv_tokens_per_request: int | None = None,
+        supported_window_sizes: tuple[int, ...] = (),
+        uniform_rows: bool = False,
+        state_memory_limit: int | None = None,
     ) -> "EngineConfig":
         """The engine whose slot pool holds every request that can be alive at once.
 
@@ -86,6 +104,10 @@ class EngineConfig(SpecModel, frozen=True):
             cuda_graph_batch_sizes=cuda_graph_batch_sizes,
             tensor_parallel_size=tensor_parallel_size,
             pipeline_parallel_size=pipeline_parallel_size,
+            max_kv_tokens_per_request=max_kv_tokens_per_request,
+            supported_window_sizes=supported_window_sizes,
+            uniform_rows=uniform_rows,
+            state_memory_limit=state_memory_limit,
         )
         in_flight = max_num_requests * pipeline_parallel_size
         seats = in_flight + (max_num_requests if overlap_headroom else 0)

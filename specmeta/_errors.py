@@ -36,7 +36,7 @@ def show(value: object) -> str:
     return f"an object of type {kind.__module__}.{kind.__qualname__}"
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
     """The value where JSON can hold it, else its text, so that every error can be written as JSON,
     be pickled, and keeps no tensor alive.
     """
@@ -72,10 +72,10 @@ def line_error(
         names = tuple(field.split("."))
         loc = names if index is None else (*names, index)
     place = field if index is None else f"{field}[{index}]"
-    context = {"field": field, "index": index, "value": _plain(value), "remedy": remedy}
+    context = {"field": field, "index": index, "value": plain(value), "remedy": remedy}
     error = _custom_error(kind, f"{place}: {fact}; {remedy}", context)
     loc = tuple(_unicode(part) if isinstance(part, str) else part for part in loc)
-    return InitErrorDetails(type=error, loc=loc, input=_plain(value))
+    return InitErrorDetails(type=error, loc=loc, input=plain(value))
 
 
 def validation_error(title: str, lines: Iterable[InitErrorDetails]) -> ValidationError:

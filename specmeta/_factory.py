@@ -26,11 +26,12 @@ def static_fields(deployment: Deployment) -> dict[str, Any]:
         "hidden_size": deployment.target.hidden_size,
         "dtype": engine.dtype,
         "num_stages": drafter.num_layers,
+        "uniform_rows": engine.uniform_rows,
     }
     if not isinstance(drafter, MTPDrafterConfig):
         fields["layers_to_capture"] = drafter.layers_to_capture
         fields["window_size"] = deployment.window_size
-        fields["block_size"] = drafter.block_size
+        fields["block_size"] = deployment.block_size
     return fields
 
 

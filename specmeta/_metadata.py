@@ -85,6 +85,9 @@ class _SpecMetadata(SpecModel, frozen=True):
     is_cuda_graph: bool = False
     """Whether this is the shape of a captured graph."""
 
+    uniform_rows: bool = False
+    """Whether the engine's kernels need every real row to have the same seq_len."""
+
     all_rank_num_generations: RankCounts | None = None
     """Generation rows of each attention-DP rank; None without attention DP."""
 

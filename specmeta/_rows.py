@@ -61,6 +61,8 @@ def rows_are_valid(fields: dict[str, Any]) -> bool:
         generations = seq_lens[num_contexts:]
     if not _generation_lengths(width).issuperset(generations):
         return False
+    if fields["uniform_rows"] and len(set(seq_lens)) > 1:
+        return False
     ranks: tuple[int, ...] | None = fields["all_rank_num_generations"]
     if ranks is not None and (not ranks or min(ranks) < 0):
         return False
@@ -170,6 +172,9 @@ def _explain_lengths(m: "_SpecMetadata") -> list[InitErrorDetails]:
             return [
                 rules.GENERATION_ROW_TOO_LONG.broken("seq_lens", fact, value=length, index=index)
             ]
+        if m.uniform_rows and length != m.seq_lens[0]:
+            fact = f"{show(length)} is not the {show(m.seq_lens[0])} of the first row"
+            return [rules.ROWS_NOT_UNIFORM.broken("seq_lens", fact, value=length, index=index)]
     return []
 
 

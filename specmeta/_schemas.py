@@ -23,6 +23,7 @@ from ._deployment import Deployment
 from ._drafter import DFlashDrafterConfig, DrafterConfig, DSparkDrafterConfig, MTPDrafterConfig
 from ._engine import EngineConfig
 from ._metadata import DFlashSpecMetadata, DSparkSpecMetadata, MTPSpecMetadata, SpecMetadata
+from ._overrides import CompileKey, RuleOverride
 from ._sampling import SamplingParams
 from ._target import TargetConfig
 
@@ -37,6 +38,8 @@ _MODELS: tuple[type[BaseModel], ...] = (
     DFlashDecodingConfig,
     MTPDecodingConfig,
     EngineConfig,
+    RuleOverride,
+    CompileKey,
     Deployment,
     SamplingParams,
     DSparkSpecMetadata,
@@ -123,7 +126,11 @@ def _examples() -> dict[str, list[dict[str, Any]]]:
     ]
     parts = [part for d in deployments for part in (d, d.target, d.drafter, d.decoding, d.engine)]
     sampling = SamplingParams(temperature=0.8, seed=7, top_k=50, top_p=0.95)
-    for instance in (*parts, *metadata, sampling):
+    override = RuleOverride(
+        rule="draft_beyond_block", reason="7 drafts of a block of 5 were measured: 4.4 a step"
+    )
+    beside = (override, *(d.compile_key for d in deployments[:1]))
+    for instance in (*parts, *metadata, *beside, sampling):
         found.setdefault(type(instance).__name__, [instance.model_dump(mode="json")])
     return found
 

@@ -82,6 +82,7 @@ def _step_rates(draw: st.DrawFn) -> tuple[tuple[int, float], ...]:
 def _layers(draw: st.DrawFn) -> dict[str, Any]:
     kv_heads = draw(st.integers(1, 8))
     return {
+        "attention_kind": draw(st.sampled_from(("grouped_query", "latent"))),
         "num_key_value_heads": kv_heads,
         "num_attention_heads": kv_heads * draw(st.integers(1, 8)),
         "head_dim": 2 * draw(st.integers(1, 128)),

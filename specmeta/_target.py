@@ -19,8 +19,9 @@ class TargetConfig(SpecModel, frozen=True):
     vocab_size: PositiveInt
     """Rows of the token embedding, which may exceed the tokenizer's size."""
 
-    max_position_embeddings: PositiveInt
-    """Longest sequence that the target's positions allow, in tokens."""
+    max_position_embeddings: PositiveInt | None
+    """Longest sequence that the target's positions allow, in tokens; None where its checkpoint does
+    not state it."""
 
     hc_mult: PositiveInt = 1
     """Hyper-connection residual streams; a captured state is their mean. 1 is an ordinary residual

@@ -25,6 +25,7 @@ DType = Literal["float64", "float32", "bfloat16", "float16"]
 LayerIdConvention = Literal["output_of_layer", "input_of_layer"]
 AnchorConvention = Literal["anchor_first", "mask_at_position"]
 WindowCausality = Literal["non_causal", "causal"]
+AttentionKind = Literal["grouped_query", "latent"]
 TargetHiddenState = Literal["before_final_norm", "after_final_norm"]
 MarkovHeadType = Literal["vanilla", "gated", "rnn"]
 

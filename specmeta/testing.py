@@ -32,6 +32,7 @@ __all__ = [
 
 _SIZES = {"hidden_size": 64, "vocab_size": 256, "max_position_embeddings": 512}
 _LAYERS = {
+    "attention_kind": "grouped_query",
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "head_dim": 16,
@@ -129,6 +130,10 @@ def make_deployment(decoding_type: DecodingType = "DSpark", **overrides: Any) ->
             parts[part] = given[part]
             continue
         fields = {**defaults[part], **flat[part], **given[part]}
+        if part == "drafter":  # as in most checkpoints: what is not given follows what is
+            fields.setdefault("draft_vocab_size", fields["vocab_size"])
+            if decoding_type != "MTP":
+                fields.setdefault("target_hidden_size", fields["hidden_size"])
         if part == "engine":
             chosen = _count(getattr(parts["decoding"], "max_draft_len", None), draft_len)
             fields = {**_engine_defaults(fields, chosen), **fields}

@@ -1,0 +1,141 @@
+"""Rules between the parts of a deployment, each group on the parts that it needs.
+
+A pair of checkpoints is checked without an engine, so the groups take parts and not a `Deployment`.
+"""
+
+from collections.abc import Iterator
+
+from pydantic_core import InitErrorDetails
+
+from . import _rules as rules
+from ._decoding import DecodingConfig, DSparkDecodingConfig
+from ._drafter import DrafterConfig, DSparkDrafterConfig, MTPDrafterConfig
+from ._engine import EngineConfig
+from ._errors import show
+from ._memory import sizes_of
+from ._target import TargetConfig
+
+Lines = Iterator[InitErrorDetails]
+
+
+def window_of(drafter: DrafterConfig, engine: EngineConfig) -> int:
+    """The drafter's window, but no more than max_seq_len, which is also what no window means."""
+    longest = engine.max_seq_len
+    return longest if drafter.sliding_window is None else min(drafter.sliding_window, longest)
+
+
+def pairing(target: TargetConfig, drafter: DrafterConfig) -> Lines:
+    """Whether the drafter can read this target's states and draft its tokens."""
+    name = "hidden_size" if isinstance(drafter, MTPDrafterConfig) else "target_hidden_size"
+    width = getattr(drafter, name)
+    if width != target.hidden_size:
+        fact = f"{width} is not the target's hidden_size ({target.hidden_size})"
+        yield rules.HIDDEN_SIZE_DIFFERS.broken(f"drafter.{name}", fact, value=width)
+    if drafter.vocab_size != target.vocab_size:
+        fact = f"{drafter.vocab_size} is not the target's vocab_size ({target.vocab_size})"
+        yield rules.VOCAB_SIZE_DIFFERS.broken("drafter.vocab_size", fact, value=drafter.vocab_size)
+    if isinstance(drafter, MTPDrafterConfig):
+        return
+    last = target.num_layers - 1
+    for index, layer in enumerate(drafter.layers_to_capture):
+        if layer > last:
+            published = drafter.target_layer_ids[index]
+            what = f"{show(published)} ({drafter.layer_id_convention})"
+            fact = f"{what} is beyond the target's {last + 1} layers"
+            yield rules.LAYER_OUT_OF_RANGE.broken(
+                "drafter.target_layer_ids", fact, value=published, index=index
+            )
+            break
+
+
+def method(drafter: DrafterConfig, decoding: DecodingConfig) -> Lines:
+    """Whether the choices are of the drafter's method, and of what its heads can do."""
+    if decoding.decoding_type != drafter.decoding_type:
+        fact = f"{decoding.decoding_type} is not the drafter's type ({drafter.decoding_type})"
+        yield rules.DECODING_TYPE_DIFFERS.broken(
+            "decoding.decoding_type", fact, value=decoding.decoding_type
+        )
+    if (
+        isinstance(decoding, DSparkDecodingConfig)
+        and isinstance(drafter, DSparkDrafterConfig)
+        and not drafter.enable_confidence_head
+    ):
+        for name in ("confidence_threshold", "steps_per_second"):
+            value = getattr(decoding, name)
+            if value is not None:
+                fact = f"{show(value)} although drafter.enable_confidence_head is False"
+                yield rules.CONFIDENCE_HEAD_ABSENT.broken(f"decoding.{name}", fact, value=value)
+
+
+def draft_length(drafter: DrafterConfig, decoding: DecodingConfig) -> Lines:
+    """Whether the drafter yields that many drafts."""
+    length, field = decoding.max_draft_len, "decoding.max_draft_len"
+    if isinstance(drafter, MTPDrafterConfig):
+        layers = drafter.num_layers
+        if length > layers and length % layers:
+            fact = f"{length} is above num_layers ({layers}) and no multiple of it"
+            yield rules.DRAFT_BEYOND_MTP_LAYERS.broken(field, fact, value=length)
+    elif length > drafter.max_block_drafts:
+        block = f"a block of {drafter.block_size} ({drafter.anchor_convention})"
+        fact = f"{length} is above the {drafter.max_block_drafts} drafts of {block}"
+        yield rules.DRAFT_BEYOND_BLOCK.broken(field, fact, value=length)
+
+
+def window(drafter: DrafterConfig, decoding: DecodingConfig, engine: EngineConfig) -> Lines:
+    """Whether the drafter's window holds a step, and the backend has kernels for it."""
+    size, width = window_of(drafter, engine), decoding.max_draft_len + 1
+    by_engine = size == engine.max_seq_len
+    field = "engine.max_seq_len" if by_engine else "drafter.sliding_window"
+    if size < width:
+        fact = f"{size} is below max_draft_len + 1 ({width})"
+        yield rules.WINDOW_TOO_SMALL.broken(field, fact, value=size)
+    supported = engine.supported_window_sizes
+    if supported and size not in supported:
+        sizes = ", ".join(map(str, supported[:8]))
+        fact = f"{size} is not one of engine.supported_window_sizes ({sizes})"
+        yield rules.WINDOW_NOT_SUPPORTED.broken(field, fact, value=size)
+
+
+def positions(target: TargetConfig, drafter: DrafterConfig, engine: EngineConfig) -> Lines:
+    """Whether both models have the positions that the engine serves."""
+    for name, part in (("target", target), ("drafter", drafter)):
+        limit = part.max_position_embeddings
+        if limit is not None and engine.max_seq_len > limit:
+            fact = f"{engine.max_seq_len} is above the {name}'s max_position_embeddings ({limit})"
+            yield rules.MAX_SEQ_LEN_BEYOND_POSITIONS.broken(
+                "engine.max_seq_len", fact, value=engine.max_seq_len
+            )
+
+
+def capacity(
+    target: TargetConfig, drafter: DrafterConfig, decoding: DecodingConfig, engine: EngineConfig
+) -> Lines:
+    """Whether the engine's budgets hold a full batch."""
+    width = decoding.max_draft_len + 1
+    needed = engine.max_num_requests * width
+    if engine.max_num_tokens < needed:
+        fact = f"{engine.max_num_tokens} is below max_num_requests * (max_draft_len + 1) ({needed})"
+        yield rules.MAX_NUM_TOKENS_TOO_SMALL.broken(
+            "engine.max_num_tokens", fact, value=engine.max_num_tokens
+        )
+    row, needed = engine.max_kv_tokens_per_request, engine.max_seq_len + width
+    if row is not None and row < needed:
+        fact = f"{row} is below max_seq_len + max_draft_len + 1 ({needed})"
+        yield rules.KV_ROW_TOO_SMALL.broken("engine.max_kv_tokens_per_request", fact, value=row)
+    limit = engine.state_memory_limit
+    if limit is not None:
+        sizes = sizes_of(target, drafter, decoding, engine, window_of(drafter, engine))
+        if sizes.total > limit:
+            fact = f"{limit} bytes are below the {sizes.total} that the buffers take"
+            yield rules.STATE_BEYOND_MEMORY_LIMIT.broken(
+                "engine.state_memory_limit", fact, value=limit
+            )
+
+
+def unstated(target: TargetConfig, drafter: DrafterConfig) -> Lines:
+    """Facts that a rule would need and no file states: warnings."""
+    for name, part in (("target", target), ("drafter", drafter)):
+        if part.max_position_embeddings is None:
+            yield rules.POSITIONS_NOT_STATED.broken(
+                f"{name}.max_position_embeddings", "is not stated by the checkpoint", value=None
+            )

@@ -1,0 +1,1 @@
+"""Rules on published checkpoints: what their files state, and the tensors behind it."""

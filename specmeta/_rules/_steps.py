@@ -1,0 +1,1 @@
+"""Rules between recorded steps."""
