@@ -34,6 +34,7 @@ HIDDEN_SIZE_DIFFERS = Rule(
     "R10",
     "the drafter's projection reads the target's hidden states",
     "pair the drafter with the target that it was trained for",
+    ("vllm-project/vllm-ascend#7365",),
 )
 VOCAB_SIZE_DIFFERS = Rule(
     "vocab_size_differs",
@@ -47,7 +48,18 @@ DRAFT_BEYOND_BLOCK = Rule(
     "a block yields block_size drafts (anchor_first) or one fewer (mask_at_position)",
     "lower max_draft_len, check the drafter's anchor_convention, or override this rule with a "
     "reason where longer blocks were measured to work",
-    ("NVIDIA/TensorRT-LLM#16767", "vllm-project/vllm#46995"),
+    (
+        "NVIDIA/TensorRT-LLM#16767",
+        "vllm-project/vllm#46995",
+        "MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#143",
+        "vllm-project/vllm#41834",
+        "vllm-project/vllm#50012",
+        "vllm-project/vllm#47419",
+        "vllm-project/vllm#54011",
+        "vllm-project/vllm#54631",
+        "MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#208",
+        "tonyd2wild/DeepSeek-v4-Flash-Vision-Exp-DSpark-1M-NVFP4-KV-2x-DGX-Spark#22",
+    ),
     overridable=True,
 )
 DRAFT_BEYOND_MTP_LAYERS = Rule(
@@ -62,7 +74,10 @@ MAX_SEQ_LEN_BEYOND_POSITIONS = Rule(
     "R15",
     "positions beyond the rotary range are untrained or unreadable",
     "lower engine.max_seq_len",
-    ("NVIDIA/TensorRT-LLM#19320",),
+    (
+        "NVIDIA/TensorRT-LLM#19320",
+        "vllm-project/vllm#48894",
+    ),
     overridable=True,
 )
 WINDOW_TOO_SMALL = Rule(
@@ -76,6 +91,11 @@ MAX_NUM_TOKENS_TOO_SMALL = Rule(
     "R4",
     "a full batch of generation rows must fit into one forward",
     "raise engine.max_num_tokens to max_num_requests * (max_draft_len + 1), or lower one of those",
+    (
+        "vllm-project/vllm#53970",
+        "vllm-project/vllm#51256",
+        "vllm-project/vllm-ascend#13717",
+    ),
 )
 GRAPH_SIZES_NOT_INCREASING = Rule(
     "graph_sizes_not_increasing",
@@ -103,14 +123,20 @@ KV_ROW_TOO_SMALL = Rule(
     "R4",
     "a row that is shorter than the longest sequence with its drafts writes into the next one's",
     "raise engine.max_kv_tokens_per_request to max_seq_len + max_draft_len + 1",
-    ("sgl-project/sglang#33579", "sgl-project/sglang#33581"),
+    (
+        "sgl-project/sglang#33579",
+        "sgl-project/sglang#33581",
+    ),
 )
 STATE_BEYOND_MEMORY_LIMIT = Rule(
     "state_beyond_memory_limit",
     "R15",
     "buffers sized by every position that a model could have take the memory of the KV cache",
     "lower engine.max_seq_len, max_num_tokens or num_seq_slots, or raise state_memory_limit",
-    ("NVIDIA/TensorRT-LLM#16005", "NVIDIA/TensorRT-LLM#18343"),
+    (
+        "NVIDIA/TensorRT-LLM#16005",
+        "NVIDIA/TensorRT-LLM#18343",
+    ),
     overridable=True,
 )
 COMPILED_FOR_OTHER = Rule(
@@ -118,7 +144,10 @@ COMPILED_FOR_OTHER = Rule(
     "R12",
     "a graph or kernel that was compiled for other shapes runs without an error and drafts wrongly",
     "compile again, and store deployment.compile_key beside the artefact",
-    ("vllm-project/vllm#53292", "vllm-project/vllm#53313"),
+    (
+        "vllm-project/vllm#53292",
+        "vllm-project/vllm#53313",
+    ),
 )
 OVERRIDE_INVALID = Rule(
     "override_invalid",

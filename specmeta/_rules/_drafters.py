@@ -13,7 +13,10 @@ LAYER_OUT_OF_RANGE = Rule(
     "R8",
     "a layer that the target does not have is never captured",
     "check layer_id_convention: outputs are -1 ... num_layers - 1, inputs 0 ... num_layers",
-    ("vllm-project/vllm#40727",),
+    (
+        "vllm-project/vllm#40727",
+        "charlie12345/ROCmFPX#44",
+    ),
 )
 MASK_TOKEN_OUT_OF_RANGE = Rule(
     "mask_token_out_of_range",

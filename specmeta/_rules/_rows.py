@@ -10,7 +10,11 @@ REQUEST_ID_NOT_POSITIVE = Rule(
     "R1",
     "0 is the id of the attention-DP dummy: every request under it shares one state",
     "pass the request's own id (> 0), and count dummy rows in num_padding",
-    (_SEED_FORWARD,),
+    (
+        _SEED_FORWARD,
+        "vllm-project/vllm#43810",
+        "vllm-project/vllm#56734",
+    ),
 )
 REQUEST_ID_RESERVED = Rule(
     "request_id_reserved",
@@ -24,7 +28,12 @@ REQUEST_ID_REPEATED = Rule(
     "R1",
     "two rows under one id write the same slot",
     "give each row the id of its own request, and count dummy rows in num_padding",
-    ("NVIDIA/TensorRT-LLM#4729", "NVIDIA/TensorRT-LLM#16548"),
+    (
+        "NVIDIA/TensorRT-LLM#4729",
+        "NVIDIA/TensorRT-LLM#16548",
+        "ggml-org/llama.cpp#27342",
+        "vllm-project/vllm#47066",
+    ),
 )
 ROWS_ABSENT = Rule(
     "rows_absent",
@@ -56,18 +65,35 @@ LENGTHS_DISAGREE = Rule(
     "R6",
     "a per-row field that is too short shifts one request's values onto another's row",
     "filter and merge batches with select(...) and concat(...), which act on every per-row field",
+    (
+        "sgl-project/sglang#14180",
+        "sgl-project/sglang#2711",
+        "sgl-project/sglang#14368",
+        "sgl-project/sglang#14536",
+        "sgl-project/sglang-jax#1293",
+        "vllm-project/vllm-ascend#12640",
+    ),
 )
 SEQ_LEN_NOT_POSITIVE = Rule(
     "seq_len_not_positive",
     "R14",
     "an active row feeds at least one token to the target",
     "leave the row out of the batch, or pass the number of its tokens",
+    (
+        "vllm-project/vllm#50021",
+        "noonghunna/club-3090#758",
+        "vllm-project/vllm#56451",
+    ),
 )
 GENERATION_ROW_TOO_LONG = Rule(
     "generation_row_too_long",
     "R7",
     "a generation row is its last token and at most max_draft_len drafts",
     "put context rows first and count them in num_contexts, or verify fewer drafts",
+    (
+        "ProjectDMX/DMI#67",
+        "vllm-project/vllm#14645",
+    ),
 )
 CONTEXT_POSITION_NEGATIVE = Rule(
     "context_position_negative",
@@ -124,6 +150,10 @@ STATIC_PART_DIFFERS = Rule(
     "R12",
     "rows of one forward share its draft length, layers, window and buffers",
     "concatenate metadata of one deployment and one shape",
+    (
+        "vllm-project/vllm#51042",
+        "vllm-project/vllm#51538",
+    ),
 )
 ROWS_NOT_UNIFORM = Rule(
     "rows_not_uniform",
