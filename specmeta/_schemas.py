@@ -140,7 +140,8 @@ def _finish(schema: dict[str, Any], examples: list[dict[str, Any]]) -> dict[str,
     _complete(schema.get("title", ""), schema)
     for name, definition in schema.get("$defs", {}).items():
         _complete(name, definition)
-        if "decoding_type" in definition.get("properties", {}):  # here it tells a union apart
+        tagged = "decoding_type" in definition.get("properties", {})
+        if tagged and "decoding_type" not in definition["required"]:  # here it tells a union apart
             definition["required"] = ["decoding_type", *definition["required"]]
     return {"$schema": DIALECT, **schema, "examples": examples}
 

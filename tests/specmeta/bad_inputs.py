@@ -19,6 +19,7 @@ from specmeta import (
     EngineConfig,
     MTPDrafterConfig,
     MTPSpecMetadata,
+    RuleOverride,
     SamplingParams,
     TargetConfig,
 )
@@ -34,6 +35,7 @@ NOT_JSON = "JSON has no such value"
 ONE_ARRAY = "JSON has one kind of array"
 TWO_FIELDS = "compares two fields"
 ORDER = "JSON Schema has no order of items"
+EQUAL = "JSON Schema cannot say that items are equal"
 SUM = "JSON Schema cannot add"
 LENGTH = "compares a length with another field"
 
@@ -279,6 +281,7 @@ METADATA = [
     _rows("window too small", "window_too_small", "window_size", None, TWO_FIELDS, window_size=7),
     _rows("hidden size zero", "greater_than", "hidden_size", None, hidden_size=0),
     _rows("stages zero", "greater_than", "num_stages", None, num_stages=0),
+    _rows("rows of two lengths", "rows_not_uniform", "seq_lens", 1, EQUAL, uniform_rows=True),
     _rows("dtype unknown", "literal_error", "dtype", None, dtype="float31"),
     _rows("graph flag int", "bool_type", "is_cuda_graph", None, is_cuda_graph=1),
     _rows("other method", "literal_error", "decoding_type", None, decoding_type="MTP"),
@@ -392,6 +395,14 @@ CONFIGS = [
         markov_head_type=None,
     ),
     _draft("anchor unknown", "literal_error", "anchor_convention", None, anchor_convention="first"),
+    _draft(
+        "head beyond the vocabulary",
+        "draft_vocab_size_too_large",
+        "draft_vocab_size",
+        None,
+        TWO_FIELDS,
+        draft_vocab_size=257,
+    ),
     _draft("window zero", "greater_than", "sliding_window", None, sliding_window=0),
     _draft(
         "theta infinite", "finite_number", "rope_theta", None, NOT_JSON, rope_theta=float("inf")
@@ -531,7 +542,24 @@ DEPLOYMENTS = [
     _deploy(
         "methods differ", "decoding_type_differs", "decoding.decoding_type", decoding=_MTP.decoding
     ),
-    _deploy("widths differ", "hidden_size_differs", "drafter.hidden_size", drafter__hidden_size=32),
+    _deploy(
+        "widths differ",
+        "hidden_size_differs",
+        "drafter.target_hidden_size",
+        drafter__target_hidden_size=32,
+    ),
+    Bad(
+        "MTP widths differ",
+        Deployment,
+        {
+            "drafter": _MTP.drafter.model_copy(update={"hidden_size": 32}),
+            "decoding": _MTP.decoding,
+        },
+        "hidden_size_differs",
+        "drafter.hidden_size",
+        None,
+        TWO_FIELDS,
+    ),
     _deploy(
         "vocabularies differ", "vocab_size_differs", "drafter.vocab_size", target__vocab_size=300
     ),
@@ -596,6 +624,37 @@ DEPLOYMENTS = [
         "max_num_tokens_too_small",
         "engine.max_num_tokens",
         engine__max_num_tokens=63,
+    ),
+    _deploy(
+        "no kernel for the window",
+        "window_not_supported",
+        "drafter.sliding_window",
+        engine__supported_window_sizes=(16, 64),
+    ),
+    _deploy(
+        "row of the KV map too small",
+        "kv_row_too_small",
+        "engine.max_kv_tokens_per_request",
+        engine__max_kv_tokens_per_request=263,
+    ),
+    _deploy(
+        "buffers beyond memory",
+        "state_beyond_memory_limit",
+        "engine.state_memory_limit",
+        engine__state_memory_limit=1,
+    ),
+    _deploy(
+        "compiled for other drafts",
+        "compiled_for_other",
+        "compiled_for.max_draft_len",
+        compiled_for=_DEPLOYMENT.compile_key.model_copy(update={"max_draft_len": 6}),
+    ),
+    _deploy(
+        "override of no rule",
+        "override_invalid",
+        "overrides",
+        0,
+        overrides=(RuleOverride(rule="draft_beyond_blok", reason="measured"),),
     ),
 ]
 

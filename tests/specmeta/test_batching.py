@@ -339,6 +339,7 @@ some_ids = st.lists(st.integers(-1, 6) | near_floor, max_size=5).map(tuple)
             "context_positions": counts,
             "all_rank_num_generations": st.none() | counts,
             "sampling": st.none() | counts,  # only its length matters here
+            "uniform_rows": st.booleans(),
             "layers_to_capture": counts,
             "num_contexts": st.integers(0, 5),
             "num_padding": st.integers(0, 5),

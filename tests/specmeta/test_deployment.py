@@ -48,11 +48,15 @@ def test_mtp_drafts_up_to_its_layers_or_whole_rounds(layers: int, draft_len: int
 def test_every_violation_is_reported_at_once() -> None:
     with pytest.raises(ValidationError) as caught:
         make_deployment(
-            drafter={"hidden_size": 32, "vocab_size": 300, "anchor_convention": "mask_at_position"},
+            drafter={
+                "target_hidden_size": 32,
+                "vocab_size": 300,
+                "anchor_convention": "mask_at_position",
+            },
             engine={"max_num_tokens": 63, "max_seq_len": 1024},
         )
     assert [(line["type"], line["loc"]) for line in caught.value.errors()] == [
-        ("hidden_size_differs", ("drafter", "hidden_size")),
+        ("hidden_size_differs", ("drafter", "target_hidden_size")),
         ("vocab_size_differs", ("drafter", "vocab_size")),
         ("draft_beyond_block", ("decoding", "max_draft_len")),
         ("max_seq_len_beyond_positions", ("engine", "max_seq_len")),

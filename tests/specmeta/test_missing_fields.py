@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from specmeta import SamplingParams, ValidationError
+from specmeta import RuleOverride, SamplingParams, ValidationError
 from specmeta.testing import (
     make_deployment,
     make_dflash_metadata,
@@ -24,6 +24,8 @@ INSTANCES: list[BaseModel] = [
     make_dflash_metadata(),
     make_mtp_metadata(),
     SamplingParams(temperature=0.0, seed=0),
+    RuleOverride(rule="draft_beyond_block", reason="measured"),
+    _DEPLOYMENTS[0].compile_key,
 ]
 REQUIRED = [
     pytest.param(instance, name, id=f"{type(instance).__name__}-{name}")
