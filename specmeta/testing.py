@@ -80,6 +80,7 @@ _DECODING_CLASSES = {
     "MTP": MTPDecodingConfig,
 }
 _TARGET = {**_SIZES, "num_layers": 4}
+_OWN = ("overrides", "compiled_for")  # fields of the deployment that no part has
 _DRAFT_LEN = {"DSpark": 7, "DFlash": 6, "MTP": 3}
 
 
@@ -88,7 +89,8 @@ def make_deployment(decoding_type: DecodingType = "DSpark", **overrides: Any) ->
 
     Overrides are fields of any part (``num_seq_slots=4``; one that several parts share, like
     ``hidden_size``, goes to each of them), or a whole part: ``target=``, ``drafter=``,
-    ``decoding=``, ``engine=`` take a model, or a mapping of overrides for that part alone. Raises
+    ``decoding=``, ``engine=`` take a model, or a mapping of overrides for that part alone;
+    ``overrides=`` and ``compiled_for=`` are the deployment's own. Raises
     ``pydantic.ValidationError`` where the result is not valid, ``TypeError`` for a name that no
     part has.
     """
@@ -110,6 +112,7 @@ def make_deployment(decoding_type: DecodingType = "DSpark", **overrides: Any) ->
         "engine": {"dtype": "float32", "max_seq_len": 256},
     }
     given = {part: overrides.pop(part, {}) for part in classes}
+    own = {name: overrides.pop(name) for name in _OWN if name in overrides}
     flat: dict[str, dict[str, Any]] = {part: {} for part in classes}
     for name, value in overrides.items():
         owners = [
@@ -138,7 +141,7 @@ def make_deployment(decoding_type: DecodingType = "DSpark", **overrides: Any) ->
             chosen = _count(getattr(parts["decoding"], "max_draft_len", None), draft_len)
             fields = {**_engine_defaults(fields, chosen), **fields}
         parts[part] = model(**fields)
-    return Deployment(**parts)
+    return Deployment(**parts, **own)
 
 
 def _engine_defaults(fields: Mapping[str, Any], max_draft_len: int) -> dict[str, Any]:

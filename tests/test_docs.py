@@ -25,7 +25,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from specmeta._rules import RULES
+from specmeta._rules import FAMILIES, RULES
+from specmeta._rules.__main__ import BEGIN, END, main, tables, with_tables
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -133,11 +134,26 @@ def test_the_pages_have_examples() -> None:
     assert commands()
 
 
-def test_the_page_on_errors_lists_every_rule() -> None:
-    rows = ["| type | protects | remedy | public reports |", "|---|---|---|---|"]
-    rows += [
-        f"| `{rule.name}` | {rule.protects} | {rule.remedy} | {', '.join(rule.reports)} |"
-        for rule in RULES.values()
-    ]
-    table = "\n".join(rows)
-    assert table in (ROOT / "docs" / "errors.md").read_text(), f"the table is now\n{table}"
+def test_the_page_on_errors_lists_every_family_and_rule() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text()
+    assert page == with_tables(page), "run: python -m specmeta._rules"
+
+
+def test_the_tables_of_rules_are_rewritten_in_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "errors.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    assert main([str(page)]) == 0
+    assert page.read_text() == f"before\n{BEGIN}\n\n{tables()}\n\n{END}\nafter\n"
+    for family in FAMILIES:
+        assert f"| {family} | {FAMILIES[family]} |" in tables()
+    for rule in RULES.values():
+        assert f"| `{rule.name}` | {rule.family} | {rule.severity}" in tables()
+    page.write_text(f"{END}\n{BEGIN}\n")
+    assert main([str(page)]) == 2
+    assert capsys.readouterr().err == (
+        f"{page}: no line {BEGIN!r} with a line {END!r} behind it; add both\n"
+    )
+    assert main([str(tmp_path / "absent.md")]) == 2
+    assert capsys.readouterr().err == f"{tmp_path / 'absent.md'}: No such file or directory\n"
