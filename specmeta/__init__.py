@@ -16,6 +16,7 @@ from ._memory import BufferSizes, buffer_sizes
 from ._metadata import DFlashSpecMetadata, DSparkSpecMetadata, MTPSpecMetadata, SpecMetadata
 from ._overrides import CompileKey, RuleOverride
 from ._sampling import SamplingParams
+from ._steps import Step, check_steps
 from ._target import TargetConfig
 from ._types import (
     AnchorConvention,
@@ -60,11 +61,13 @@ __all__ = [
     "SamplingParams",
     "SeqSlot",
     "SpecMetadata",
+    "Step",
     "TargetConfig",
     "TargetHiddenState",
     "ValidationError",
     "WindowCausality",
     "buffer_sizes",
+    "check_steps",
     "get_spec_metadata",
 ]
 

@@ -17,6 +17,11 @@ _COUNTS = ("num_contexts", "num_padding", "finished_request_ids", "all_rank_num_
 _BATCH = (*_PER_ROW, *_PER_CONTEXT, *_COUNTS)
 
 
+def static_names(model: "type[_SpecMetadata]") -> list[str]:
+    """Fields that are not of one batch alone."""
+    return [name for name in model.model_fields if name not in _BATCH]
+
+
 def fill(metadata: "_SpecMetadata", rows: Any) -> int:
     """Padding that fills a graph bucket; 0 where the rows exceed it or are no tuple, which
     validation reports.
@@ -106,7 +111,7 @@ def concatenated(first: "_SpecMetadata", others: Sequence["_SpecMetadata"]) -> d
 
 
 def _check_same_shape(first: "_SpecMetadata", others: Sequence["_SpecMetadata"]) -> None:
-    static = [name for name in type(first).model_fields if name not in _BATCH]
+    static = static_names(type(first))
     for other in others:
         if type(other) is not type(first):
             raise TypeError(f"concat takes {type(first).__name__}, not {type(other).__name__}")

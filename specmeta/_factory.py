@@ -8,7 +8,9 @@ from ._metadata import DFlashSpecMetadata, DSparkSpecMetadata, MTPSpecMetadata
 from ._sampling import SamplingParams
 from ._types import RequestId
 
-_CLASSES: dict[str, type[DSparkSpecMetadata] | type[DFlashSpecMetadata] | type[MTPSpecMetadata]] = {
+METADATA_CLASSES: dict[
+    str, type[DSparkSpecMetadata] | type[DFlashSpecMetadata] | type[MTPSpecMetadata]
+] = {
     "DSpark": DSparkSpecMetadata,
     "DFlash": DFlashSpecMetadata,
     "MTP": MTPSpecMetadata,
@@ -39,7 +41,7 @@ def metadata_class(
     deployment: Deployment,
 ) -> type[DSparkSpecMetadata] | type[DFlashSpecMetadata] | type[MTPSpecMetadata]:
     """The class of a deployment's metadata."""
-    return _CLASSES[deployment.decoding_type]
+    return METADATA_CLASSES[deployment.decoding_type]
 
 
 def get_spec_metadata(

@@ -148,12 +148,9 @@ ROW_SELECTION_INVALID = Rule(
 STATIC_PART_DIFFERS = Rule(
     "static_part_differs",
     "R12",
-    "rows of one forward share its draft length, layers, window and buffers",
-    "concatenate metadata of one deployment and one shape",
-    (
-        "vllm-project/vllm#51042",
-        "vllm-project/vllm#51538",
-    ),
+    "the rows of a forward, and the steps of a worker, share draft length, layers, window, buffers",
+    "build all metadata from one deployment; only a graph bucket narrows max_num_requests",
+    ("vllm-project/vllm#51042", "vllm-project/vllm#51538"),
 )
 ROWS_NOT_UNIFORM = Rule(
     "rows_not_uniform",
