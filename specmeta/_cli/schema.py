@@ -5,8 +5,6 @@ from typing import Annotated
 
 import typer
 
-from specmeta import _schemas
-
 
 def schema(
     directory: Annotated[
@@ -20,6 +18,8 @@ def schema(
     ] = False,
 ) -> None:
     """Write the JSON Schema of every public model to DIRECTORY, or verify it with --check."""
+    from specmeta import _schemas  # only here: every other command starts without it
+
     try:
         if not check:
             changed = _schemas.write(directory)

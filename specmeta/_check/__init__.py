@@ -1,0 +1,1 @@
+"""``specmeta check``: what an input is, everything that is wrong with it, and how that is shown."""

@@ -1,0 +1,144 @@
+"""Checks of what models and engines publish: checkpoints, pairs, an engine's arguments."""
+
+from pathlib import Path
+
+from .._deployment import Deployment
+from .._dialects import dialect_of, has_bundled_drafter
+from .._files import Document
+from .._findings import CheckpointError
+from .._pairs import Checkpoint, Source, add_drafter, add_target, gathered, open_checkpoint
+from .._parts import Parts
+from ._options import Options, layout_of
+from ._report import InputReport
+
+_ENGINES = {"tensorrt_llm": "TensorRT-LLM", "vllm": "vLLM", "sglang": "SGLang"}
+_SIZES = {"hidden_size", "num_hidden_layers", "vocab_size"}
+_NO_ENGINE = "no engine is given: only the rules between target and drafter were checked"
+
+
+def check_pair(item: InputReport, directory: Path, options: Options) -> None:
+    """A directory with ``target/``, and ``drafter/`` unless the target holds its drafter."""
+    item.kind = "pair"
+    drafter = directory / "drafter"
+    _pair(item, directory / "target", drafter if drafter.is_dir() else None, options)
+
+
+def check_checkpoint(item: InputReport, path: Path, options: Options) -> None:
+    """A checkpoint: a drafter, a target, or both in one."""
+    checkpoint = open_checkpoint(path)
+    if _is_drafter(checkpoint.document):
+        if options.target is not None:
+            item.kind = "pair"
+            _pair(item, options.target, path, options)
+        else:
+            item.kind = "drafter"
+            _drafter(item, checkpoint, options)
+    elif options.drafter is not None or has_bundled_drafter(checkpoint.document):
+        item.kind = "pair"
+        _pair(item, path, options.drafter, options)
+    else:
+        item.kind = "target"
+        parts = Parts()
+        with parts.reading():
+            add_target(parts, checkpoint)
+        item.notes.append("target checkpoint without a drafter")
+        _collect(item, parts)
+
+
+def check_arguments(
+    item: InputReport, document: Document, engine: str, options: Options
+) -> Deployment | None:
+    """An engine's arguments, with the pair that they are for where it is given."""
+    from .._argument_files import add_arguments, drafter_facts
+
+    item.kind, item.dialect = "arguments", engine
+    item.notes.append(f"{_ENGINES[engine]} arguments")
+    parts, target = Parts(), _target(options)
+    sources: list[Source] = [(options.stated, {})]
+    with parts.reading():
+        if target is not None:
+            add_target(parts, target)
+    with parts.reading():
+        sources.append(drafter_facts(add_arguments(parts, document, engine, target)))
+    drafter = None if options.drafter is None else open_checkpoint(options.drafter)
+    if drafter is not None or (target is not None and has_bundled_drafter(target.document)):
+        method = options.decoding_type
+        if parts.decoding is not None:
+            method = parts.decoding.decoding_type
+        with parts.reading():
+            facts = gathered(sources, method)
+            add_drafter(parts, drafter, target, facts, weights=options.weights)
+    if target is None or parts.drafter is None:
+        item.notes.append("not checked against a pair: give --target DIR and --drafter DIR")
+    return _collect(item, parts)
+
+
+def _target(options: Options) -> Checkpoint | None:
+    return None if options.target is None else open_checkpoint(options.target)
+
+
+def _pair(
+    item: InputReport, target_path: Path, drafter_path: Path | None, options: Options
+) -> None:
+    parts, target, drafter = Parts(), None, None
+    with parts.reading():
+        target = open_checkpoint(target_path)
+        add_target(parts, target)
+    with parts.reading():
+        if drafter_path is not None:
+            drafter = open_checkpoint(drafter_path)
+        facts = gathered([(options.stated, {})], options.decoding_type)
+        add_drafter(parts, drafter, target, facts, weights=options.weights)
+    _recognised(item, parts, bundled=drafter_path is None)
+    item.notes.append(_NO_ENGINE)
+    _collect(item, parts)
+
+
+def _drafter(item: InputReport, checkpoint: Checkpoint, options: Options) -> None:
+    parts = Parts()
+    with parts.reading():
+        facts = gathered([(options.stated, {})], options.decoding_type)
+        add_drafter(parts, checkpoint, None, facts, weights=options.weights)
+    _recognised(item, parts, bundled=False)
+    item.notes.append("checked alone: give its target with --target DIR to check the pair")
+    _collect(item, parts)
+
+
+def _is_drafter(document: Document) -> bool:
+    """Whether a checkpoint is a drafter of its own.
+
+    Raises:
+        CheckpointError: it is neither that nor a target.
+
+    """
+    if has_bundled_drafter(document):
+        return False
+    try:
+        dialect_of(document)
+    except CheckpointError:
+        data = document.data
+        if isinstance(data, dict) and not data.keys() >= _SIZES:
+            raise
+        return False
+    return True
+
+
+def _recognised(item: InputReport, parts: Parts, *, bundled: bool) -> None:
+    item.dialect = parts.dialect
+    if parts.drafter is None or parts.dialect is None:
+        item.notes.append(f"{item.kind} of checkpoints" if item.kind == "pair" else "drafter")
+        return
+    layout, method = layout_of(parts.dialect), parts.drafter.decoding_type
+    if bundled:
+        item.notes.append(f"{layout} checkpoint with a bundled {method} drafter")
+    else:
+        item.notes.append(f"{method} drafter in the {layout} layout")
+
+
+def _collect(item: InputReport, parts: Parts) -> Deployment | None:
+    deployment = parts.compose()
+    item.findings.extend(parts.findings)
+    item.unreadable.extend(parts.unreadable)
+    if deployment is None or any(found.severity == "error" for found in parts.findings):
+        return None
+    return deployment

@@ -1,0 +1,102 @@
+"""What a check found in each input, and the exit code that follows."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .._deployment import Deployment
+from .._engine import EngineConfig
+from .._findings import Finding
+from .._memory import BufferSizes, buffer_sizes
+from .._rules import PART_UNREADABLE
+
+
+class Slots(NamedTuple):
+    """The sequence-slot pool of an engine, and what `EngineConfig.sized` gives for it."""
+
+    num_seq_slots: int
+    """The pool that the engine has."""
+
+    plain: int
+    """One batch in each pipeline stage."""
+
+    overlap_headroom: int
+    """With room for requests that finish while the next batch is scheduled."""
+
+    disaggregated: int
+    """With requests whose transfer is under way."""
+
+    disaggregated_overlap_headroom: int
+    """With both."""
+
+
+@dataclass(slots=True, kw_only=True)
+class InputReport:
+    """One input: what it was taken for, and what is wrong with it."""
+
+    path: str
+    kind: str | None = None
+    """deployment, pair, target, drafter, arguments or steps; None where that could not be told."""
+    dialect: str | None = None
+    """How its drafter was published, or the engine whose arguments they are."""
+    notes: list[str] = field(default_factory=list)
+    """What was recognised, and what was not checked."""
+    findings: list[Finding] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    """Messages of what could not be read at all."""
+    memory: BufferSizes | None = None
+    slots: Slots | None = None
+
+    def describe(self, deployment: Deployment) -> None:
+        """Note what a valid deployment takes."""
+        self.memory = buffer_sizes(deployment)
+        self.slots = slots_of(deployment.engine)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Every input of a check, in the order of the command line."""
+
+    inputs: tuple[InputReport, ...]
+
+    def count(self, severity: str) -> int:
+        """Findings of a severity."""
+        return sum(f.severity == severity for item in self.inputs for f in item.findings)
+
+    @property
+    def summary(self) -> str:
+        """The last line of a report."""
+        errors, warnings = self.count("error"), self.count("warning")
+        found = f"{_plural(errors, 'error')}, {_plural(warnings, 'warning')}"
+        return f"{found} in {_plural(len(self.inputs), 'input')}"
+
+    def exit_code(self, *, strict: bool) -> int:
+        """0 valid, 1 findings, 2 where an input, or a part of one, could not be read."""
+        unreadable = any(
+            item.unreadable or any(f.rule == PART_UNREADABLE.name for f in item.findings)
+            for item in self.inputs
+        )
+        if unreadable:
+            return 2
+        return 1 if self.count("error") or (strict and self.count("warning")) else 0
+
+
+def slots_of(engine: EngineConfig) -> Slots:
+    """The pool of an engine beside the sizes of the formula."""
+    fields = {name: getattr(engine, name) for name in EngineConfig.model_fields}
+    del fields["num_seq_slots"]
+
+    def sized(*, overlap: bool, disaggregated: bool) -> int:
+        options = {"overlap_headroom": overlap, "disaggregated": disaggregated}
+        return EngineConfig.sized(**fields, **options).num_seq_slots
+
+    return Slots(
+        num_seq_slots=engine.num_seq_slots,
+        plain=sized(overlap=False, disaggregated=False),
+        overlap_headroom=sized(overlap=True, disaggregated=False),
+        disaggregated=sized(overlap=False, disaggregated=True),
+        disaggregated_overlap_headroom=sized(overlap=True, disaggregated=True),
+    )
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,100 @@
+"""A report as SARIF 2.1.0, which code-scanning services read."""
+
+import json
+from pathlib import PurePath
+from urllib.parse import quote
+
+from .._findings import Finding
+from .._rules import FAMILIES, RULES
+from ._report import InputReport, Report
+from ._text import printable
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def as_sarif(report: Report, version: str) -> str:
+    """One run with the whole registry as its rules, and a result for each finding."""
+    used = {found.rule for item in report.inputs for found in item.findings}
+    names = [*RULES, *sorted(used - RULES.keys())]
+    positions = {name: index for index, name in enumerate(names)}
+    failures = [message for item in report.inputs for message in item.unreadable]
+    run = {
+        "tool": {
+            "driver": {
+                "name": "specmeta",
+                "semanticVersion": version,
+                "rules": [_rule(name) for name in names],
+            }
+        },
+        "invocations": [
+            {
+                "executionSuccessful": not failures,
+                "toolExecutionNotifications": [
+                    {"level": "error", "message": {"text": printable(text)}} for text in failures
+                ],
+            }
+        ],
+        "results": [
+            _result(item, found, positions[found.rule])
+            for item in report.inputs
+            for found in item.findings
+        ],
+        "columnKind": "unicodeCodePoints",
+    }
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
+
+
+def _rule(name: str) -> dict[str, object]:
+    """A reporting descriptor; a bound or type of one field has only its name."""
+    rule = RULES.get(name)
+    if rule is None:
+        return {
+            "id": name,
+            "shortDescription": {"text": "A field has a value of its type, inside its bounds."},
+            "defaultConfiguration": {"level": "error"},
+        }
+    links = [_url(report) for report in rule.reports]
+    markdown = f"{rule.protects}.\n\nRemedy: {rule.remedy}."
+    if links:
+        cited = zip(rule.reports, links, strict=True)
+        markdown += "\n\nPublic reports: " + ", ".join(f"[{name}]({url})" for name, url in cited)
+    text = f"{rule.protects}. Remedy: {rule.remedy}."
+    if rule.reports:
+        text += f" Public reports: {', '.join(rule.reports)}."
+    descriptor: dict[str, object] = {
+        "id": name,
+        "shortDescription": {"text": rule.protects},
+        "help": {"text": text, "markdown": markdown},
+        "defaultConfiguration": {"level": rule.severity},
+        "properties": {"tags": [rule.family, FAMILIES[rule.family]]},
+    }
+    if links:
+        descriptor["helpUri"] = links[0]
+    return descriptor
+
+
+def _url(report: str) -> str:
+    repository, _, number = report.partition("#")
+    return f"https://github.com/{repository}/issues/{number}"
+
+
+def _result(item: InputReport, found: Finding, position: int) -> dict[str, object]:
+    place: dict[str, object] = {"artifactLocation": {"uri": _uri(found.file or item.path)}}
+    if found.line is not None:
+        place["region"] = {"startLine": found.line}
+    logical = {"fullyQualifiedName": printable(found.field), "kind": "member"}
+    result: dict[str, object] = {
+        "ruleId": found.rule,
+        "ruleIndex": position,
+        "level": "warning" if found.severity == "warning" else "error",
+        "message": {"text": printable(found.message)},
+        "locations": [{"physicalLocation": place, "logicalLocations": [logical]}],
+    }
+    if found.severity == "overridden":
+        result["suppressions"] = [{"kind": "inSource", "justification": found.reason}]
+    return result
+
+
+def _uri(path: str) -> str:
+    place = PurePath(path)
+    return place.as_uri() if place.is_absolute() else quote(place.as_posix())

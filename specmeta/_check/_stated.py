@@ -1,0 +1,27 @@
+"""Facts that the user states on the command line."""
+
+from collections.abc import Iterable
+
+from .._files import parse_yaml
+from .._findings import InputError
+
+
+def parse_facts(texts: Iterable[str]) -> dict[str, object]:
+    """Each ``FACT=VALUE`` as name and value, the value read as YAML 1.2.
+
+    Raises:
+        InputError: one of them has another form, or a fact is stated twice.
+
+    """
+    facts: dict[str, object] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (equals and name.strip() and value.strip()):
+            fact = f"--state {text!r} is not FACT=VALUE"
+            raise InputError(f"{fact}; write for example --state anchor_convention=anchor_first")
+        parsed = parse_yaml(value.encode(), f"--state {name}").data
+        if isinstance(parsed, dict):
+            raise InputError(f"--state {text!r} is an object; state each fact by its own name")
+        if facts.setdefault(name.strip(), parsed) != parsed:
+            raise InputError(f"--state {name}: two values are stated; keep the one that is right")
+    return facts

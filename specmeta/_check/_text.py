@@ -1,0 +1,78 @@
+"""A report as lines of text; in colour where a terminal shows it."""
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from .._findings import Finding
+from .._memory import BufferSizes
+from ._report import InputReport, Report, Slots
+
+Style = Literal["error", "warning", "overridden", "title", "plain"]
+_MIB = 2**20
+
+
+class Line(NamedTuple):
+    """A line, and what it is."""
+
+    text: str
+    style: Style = "plain"
+
+
+def lines(report: Report) -> Iterator[Line]:
+    """Each input with what was recognised, its findings and what it takes; then the summary."""
+    for item in report.inputs:
+        yield from _input(item)
+    yield Line(report.summary, "title")
+
+
+def _input(item: InputReport) -> Iterator[Line]:
+    for note in item.notes:
+        yield Line(printable(f"{item.path}: {note}"), "title")
+    for found in item.findings:
+        yield Line(printable(finding_text(found)), found.severity)
+        if found.reports:
+            yield Line(f"    reports: {', '.join(found.reports)}")
+        if found.reason is not None:
+            yield Line(printable(f"    reason: {found.reason}"))
+    if item.memory is not None:
+        yield from map(Line, _memory(item.memory))
+    if item.slots is not None:
+        yield Line(_slots(item.slots))
+
+
+def finding_text(found: Finding) -> str:
+    """``file:line: severity field[index]: fact; remedy [rule]``."""
+    place = ":".join(str(part) for part in (found.file, found.line) if part is not None)
+    lead = f"{place}: " if place else ""
+    return f"{lead}{found.severity} {found.message} [{found.rule}]"
+
+
+def printable(text: str) -> str:
+    """The text with everything escaped that a terminal would act on."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def _memory(sizes: BufferSizes) -> Iterator[str]:
+    if sizes.slot_state is None:
+        yield "  slot buffers: not known, the checkpoint does not state its key/value heads"
+    else:
+        yield f"  slot buffers: {_bytes(sizes.slot_state)}"
+    yield f"  capture buffers: {_bytes(sizes.captured_states)}"
+    if sizes.draft_probs:
+        yield f"  draft probabilities: {_bytes(sizes.draft_probs)}"
+    else:
+        yield "  draft probabilities: none, without rejection sampling"
+
+
+def _bytes(count: int) -> str:
+    return f"{count / _MIB:.1f} MiB ({count} bytes)"
+
+
+def _slots(slots: Slots) -> str:
+    return (
+        f"  sequence slots: {slots.num_seq_slots}; EngineConfig.sized gives {slots.plain} plain, "
+        f"{slots.overlap_headroom} with overlap headroom, {slots.disaggregated} disaggregated, "
+        f"{slots.disaggregated_overlap_headroom} with both"
+    )

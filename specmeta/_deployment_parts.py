@@ -1,0 +1,138 @@
+"""The parts of a deployment file that are written out, and how what is wrong is collected."""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from ._base import SpecModel, _with_tuples
+from ._decoding import DFlashDecodingConfig, DSparkDecodingConfig, MTPDecodingConfig
+from ._engine import EngineConfig
+from ._errors import line_error, show, validation_error
+from ._files import Document
+from ._findings import Origin, findings_of
+from ._findings import Path as Location
+from ._overrides import CompileKey, RuleOverride
+from ._parts import Parts
+
+METHODS = ("DSpark", "DFlash", "MTP")
+_DECODING: Mapping[str, type[DSparkDecodingConfig | DFlashDecodingConfig | MTPDecodingConfig]] = {
+    "DSpark": DSparkDecodingConfig,
+    "DFlash": DFlashDecodingConfig,
+    "MTP": MTPDecodingConfig,
+}
+_SIZED = {*EngineConfig.sized.__annotations__} - {"return"}
+_OPTIONAL = {*(EngineConfig.sized.__kwdefaults__ or {})}
+_Model = TypeVar("_Model", bound=SpecModel)
+
+
+class FieldReader:
+    """Reads fields into `parts`, and collects what is wrong with them."""
+
+    def __init__(self, document: Document, parts: Parts) -> None:
+        self.document = document
+        self.parts = parts
+
+    def problem(
+        self, kind: str, path: Location, fact: str, remedy: str, value: object = None
+    ) -> None:
+        """Collect an error that is no rule's: of form, type or presence."""
+        field = ".".join(part for part in path if isinstance(part, str)) or "deployment"
+        line = line_error(kind, field, fact, remedy, value=value, loc=path)
+        found = findings_of(validation_error(field, [line]), self.parts.origins)
+        self.parts.findings.extend(found)
+
+    def unknown(self, path: Location, known: Iterable[str], what: str) -> None:
+        """Collect a key that nothing reads."""
+        names = sorted(known)
+        close = get_close_matches(str(path[-1]), names, n=1, cutoff=0.6)
+        remedy = f"did you mean {close[0]!r}?" if close else f"the keys are {', '.join(names)}"
+        self.problem("extra_forbidden", path, f"is no key of {what}", remedy)
+
+    def decoding(self, data: Mapping[str, object]) -> None:
+        """Read the choices."""
+        value = self.given(data, "decoding", "decoding_type and max_draft_len")
+        if value is not None:
+            self.parts.decoding = self.tagged(_DECODING, value, ("decoding",))
+
+    def engine(self, data: Mapping[str, object]) -> None:
+        """Read the capacity: the fields, or `sized` with the arguments that give them."""
+        told = "the fields of EngineConfig, or 'sized' with the arguments of EngineConfig.sized"
+        value = self.given(data, "engine", told)
+        if value is None:
+            return
+        if not isinstance(value, dict) or "sized" not in value:
+            self.parts.engine = self.model(EngineConfig, value, ("engine",))
+            return
+        path: Location = ("engine", "sized")
+        for key in sorted(value.keys() - {"sized"}):
+            self.unknown(("engine", key), ("sized",), "an engine with 'sized'")
+        sized = value["sized"]
+        if not isinstance(sized, dict):
+            self.problem("dict_type", path, f"{show(sized)} is no object", f"give {told}")
+            return
+        unknown, absent = sorted(sized.keys() - _SIZED), sorted(_SIZED - _OPTIONAL - sized.keys())
+        for key in unknown:
+            self.unknown((*path, key), _SIZED, "EngineConfig.sized")
+        for key in absent:
+            self.problem("missing", (*path, key), "is required and was not given", "add it")
+        if unknown or absent:
+            return
+        self.parts.origins[("engine",)] = Origin(self.document, path)
+        try:
+            self.parts.engine = EngineConfig.sized(**_with_tuples(sized))
+        except ValidationError as error:
+            found = findings_of(error, self.parts.origins, prefix=("engine",))
+            self.parts.findings.extend(found)
+
+    def extras(self, data: Mapping[str, object]) -> None:
+        """Read what is optional: overrides, and what was compiled."""
+        overrides = data.get("overrides") or []
+        if isinstance(overrides, list):
+            read = [
+                self.model(RuleOverride, item, ("overrides", index))
+                for index, item in enumerate(overrides)
+            ]
+            self.parts.overrides = tuple(item for item in read if item is not None)
+        else:
+            fact = f"{show(overrides)} is no list"
+            self.problem("tuple_type", ("overrides",), fact, "give [{rule: ..., reason: ...}]")
+        compiled = data.get("compiled_for")
+        if compiled is not None:
+            self.parts.compiled_for = self.model(CompileKey, compiled, ("compiled_for",))
+
+    def given(self, data: Mapping[str, object], key: str, told: str) -> object:
+        """A required part; None where it is absent, which is collected."""
+        value = data.get(key)
+        if value is None:
+            self.problem("missing", (key,), "is required and was not given", f"give {told}")
+        return value
+
+    def model(self, model: type[_Model], value: object, path: Location) -> _Model | None:
+        try:
+            return model.model_validate(_with_tuples(value))
+        except ValidationError as error:
+            self.parts.findings.extend(findings_of(error, self.parts.origins, prefix=path))
+            return None
+
+    def tagged(
+        self, models: Mapping[str, type[_Model]], value: object, path: Location
+    ) -> _Model | None:
+        """The model that the value's decoding_type names."""
+        names = ", ".join(METHODS)
+        if not isinstance(value, dict):
+            fact = f"{show(value)} is no object of fields"
+            self.problem("dict_type", path, fact, f"give decoding_type ({names}) and its fields")
+            return None
+        tag, place = value.get("decoding_type"), (*path, "decoding_type")
+        if tag is None:
+            fact = "is required and was not given"
+            self.problem("union_tag_not_found", place, fact, f"give one of {names}")
+        elif not isinstance(tag, str) or tag not in models:
+            close = get_close_matches(str(tag), METHODS, n=1, cutoff=0.4)
+            remedy = f"did you mean {close[0]!r}?" if close else f"give one of {names}"
+            self.problem("union_tag_invalid", place, f"{show(tag)} is no method", remedy, tag)
+        else:
+            return self.model(models[tag], value, path)
+        return None

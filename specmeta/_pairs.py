@@ -1,0 +1,145 @@
+"""Checkpoints as parts of a deployment, their tensors compared with their configuration."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+from ._dialects import Reading, check_weights, read_bundled, read_drafter, read_target
+from ._errors import show
+from ._files import Document, gguf_document, read_document, tensor_shapes
+from ._findings import InputError, Origin, Origins, finding
+from ._findings import Path as Location
+from ._parts import Parts
+from ._rules import FACTS_DISAGREE
+from ._target import TargetConfig
+
+_NOTHING: Mapping[str, object] = MappingProxyType({})
+_NOWHERE: Origins = MappingProxyType({})
+
+Source = tuple[Mapping[str, object], Origins]
+"""Facts by name, and where they were stated."""
+
+
+class Checkpoint(NamedTuple):
+    """A configuration, and the directory with its tensors."""
+
+    directory: Path
+    document: Document
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether tensors in a format that is read lie beside the configuration."""
+        return any(self.directory.glob("*.safetensors"))
+
+
+class Facts(NamedTuple):
+    """What is known of a drafter beside its files."""
+
+    stated: Mapping[str, object] = _NOTHING
+    """Facts that no file states, by their canonical name."""
+
+    origins: Origins = _NOWHERE
+    """Where each of them was stated."""
+
+    decoding_type: str | None = None
+    """Which of a checkpoint's drafters is meant."""
+
+
+def open_checkpoint(path: Path) -> Checkpoint:
+    """The checkpoint of a directory, of its config.json or of a .gguf file.
+
+    Raises:
+        InputError: there is none, or it cannot be read.
+
+    """
+    if path.suffix == ".gguf":
+        return Checkpoint(path.parent, gguf_document(path))
+    if path.is_file():
+        return Checkpoint(path.parent, read_document(path))
+    return Checkpoint(path, read_document(path / "config.json", root=path))
+
+
+def add_target(parts: Parts, checkpoint: Checkpoint) -> None:
+    """Read a target.
+
+    Raises:
+        CheckpointError: it is none that is read.
+
+    """
+    reading = read_target(checkpoint.document)
+    assert isinstance(reading.config, TargetConfig)
+    parts.target = reading.config
+    _add(parts, "target", reading, checkpoint)
+
+
+def add_drafter(
+    parts: Parts,
+    checkpoint: Checkpoint | None,
+    target: Checkpoint | None,
+    facts: Facts,
+    *,
+    weights: bool,
+) -> None:
+    """Read a drafter; one without a checkpoint of its own is in the target's.
+
+    Raises:
+        CheckpointError: it is none that is read, or breaks a rule.
+
+    """
+    if checkpoint is not None:
+        reading = read_drafter(
+            checkpoint.document,
+            stated=facts.stated,
+            stated_origins=facts.origins,
+            target=None if target is None else target.document,
+            decoding_type=facts.decoding_type,
+        )
+    elif target is not None:
+        reading = read_bundled(
+            target.document,
+            stated=facts.stated,
+            stated_origins=facts.origins,
+            decoding_type=facts.decoding_type,
+        )
+        checkpoint = target
+    else:  # the target could not be read, and says so
+        return
+    assert not isinstance(reading.config, TargetConfig)
+    parts.drafter, parts.dialect = reading.config, reading.dialect
+    _add(parts, "drafter", reading, checkpoint)
+    if weights and checkpoint.has_weights:
+        tensors = tensor_shapes(checkpoint.directory)
+        parts.findings.extend(check_weights(reading, tensors, target=parts.target))
+
+
+def gathered(sources: Iterable[Source], decoding_type: str | None) -> Facts:
+    """The facts of several places together, the later ones' places preferred.
+
+    Raises:
+        InputError: two places state different values of one fact.
+
+    """
+    stated: dict[str, object] = {}
+    origins: dict[Location, Origin] = {}
+    found = []
+    for facts, places in sources:
+        for name, value in facts.items():
+            if name in stated and stated[name] != value:
+                fact = f"{show(value)} although {show(stated[name])} is stated too"
+                place = places.get((name,)) or origins.get((name,))
+                found.append(finding(FACTS_DISAGREE, name, fact, value=value, origin=place))
+            stated[name] = value
+            if (name,) in places:
+                origins[(name,)] = places[(name,)]
+    if found:
+        raise InputError.of(found)
+    return Facts(stated, origins, decoding_type)
+
+
+def _add(
+    parts: Parts, part: Literal["target", "drafter"], reading: Reading, checkpoint: Checkpoint
+) -> None:
+    parts.origins[(part,)] = Origin(checkpoint.document, ())
+    parts.origins.update({(part, *path): origin for path, origin in reading.origins.items()})
+    parts.findings.extend(reading.findings)

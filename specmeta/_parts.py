@@ -1,0 +1,141 @@
+"""The parts of a deployment as they are read, and every rule that the parts there are allow.
+
+A deployment is checked as a whole where all four parts could be read. Where one is missing, by
+design (a pair of checkpoints has no engine) or because it is broken, the rules on the others run.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from pydantic import ValidationError
+from pydantic_core import InitErrorDetails
+
+from . import _deployment_rules as groups
+from ._decoding import DecodingConfig
+from ._deployment import Deployment
+from ._drafter import DrafterConfig
+from ._engine import EngineConfig
+from ._files._document import Document, Place
+from ._findings import (
+    Finding,
+    InputError,
+    Origin,
+    Path,
+    finding,
+    findings_of,
+    findings_of_lines,
+    placed,
+)
+from ._overrides import CompileKey, RuleOverride
+from ._rules import PART_UNREADABLE, RULES
+from ._target import TargetConfig
+
+
+@dataclass(slots=True)
+class Parts:
+    """What has been read so far, where it was written, and what is wrong with it."""
+
+    target: TargetConfig | None = None
+    drafter: DrafterConfig | None = None
+    decoding: DecodingConfig | None = None
+    engine: EngineConfig | None = None
+    overrides: tuple[RuleOverride, ...] = ()
+    compiled_for: CompileKey | None = None
+    dialect: str | None = None
+    """How the drafter was published; None where its fields are written out."""
+    origins: dict[Path, Origin] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    """Messages of files that could not be read at all and that no file names."""
+
+    @contextmanager
+    def reading(self, origin: Origin | None = None) -> Iterator[None]:
+        """Collect what is wrong with a part instead of raising it.
+
+        `origin` is where another file names the part: that place is shown where the part cannot be
+        read at all.
+        """
+        try:
+            yield
+        except InputError as error:
+            self.findings.extend(error.findings)
+            if not error.findings and origin is None:
+                self.unreadable.append(str(error))
+            elif not error.findings and origin is not None:
+                fact = f"cannot be read: {error}"
+                self.findings.append(
+                    finding(PART_UNREADABLE, origin.key, fact, value=None, origin=origin)
+                )
+
+    def compose(self) -> Deployment | None:
+        """Run every rule on the parts, collect what it finds, and return the deployment if all of
+        them are there and nothing is wrong between them.
+        """
+        target, drafter, decoding, engine = self.target, self.drafter, self.decoding, self.engine
+        if not (target and drafter and decoding and engine):
+            self._add(self._found())
+            return None
+        try:
+            deployment = Deployment(
+                target=target,
+                drafter=drafter,
+                decoding=decoding,
+                engine=engine,
+                overrides=self.overrides,
+                compiled_for=self.compiled_for,
+            )
+        except ValidationError as error:
+            self.findings.extend(findings_of(error, self.origins))
+            self._add(found for found in self._found() if found.severity != "error")
+            return None
+        self._add(deployment.findings())
+        return deployment
+
+    def _found(self) -> tuple[Finding, ...]:
+        return findings_of_lines(self._lines(), self._reasons())
+
+    def _lines(self) -> Iterator[InitErrorDetails]:
+        target, drafter, decoding, engine = self.target, self.drafter, self.decoding, self.engine
+        if target and drafter:
+            yield from groups.pairing(target, drafter)
+            yield from groups.unstated(target, drafter)
+        if drafter and decoding:
+            yield from groups.method(drafter, decoding)
+            yield from groups.draft_length(drafter, decoding)
+        if drafter and decoding and engine:
+            yield from groups.window(drafter, decoding, engine)
+        if target and drafter and engine:
+            yield from groups.positions(target, drafter, engine)
+        if target and drafter and decoding and engine:
+            yield from groups.capacity(target, drafter, decoding, engine)
+
+    def _reasons(self) -> dict[str, str]:
+        return {
+            override.rule: override.reason
+            for override in self.overrides
+            if override.rule in RULES and RULES[override.rule].overridable
+        }
+
+    def _add(self, found: Iterable[Finding]) -> None:
+        for item in found:
+            names: Path = tuple(item.field.split("."))
+            loc = names if item.index is None else (*names, item.index)
+            self.findings.append(placed(item, self.origins, loc))
+
+
+def part_of(document: Document, path: Path) -> Document:
+    """The value at a path that exists, as a document with the lines of the whole one."""
+    data = document.data
+    for key in path:
+        data = data[key]  # type: ignore[index]  # the path exists
+    places = document.places
+    return Document(document.name, data, None if places is None else partial(_inner, places, path))
+
+
+def _inner(places: Callable[[], Place], path: Path) -> Place:
+    place = places()
+    for key in path:
+        place = place.children[key]
+    return place
