@@ -70,6 +70,17 @@ class _Request:
     """Tokens that it can have committed, every draft accepted."""
     generated: bool = False
 
+    def jump(self, start: int) -> tuple[Rule, str] | None:
+        """The rule that a later chunk breaks by starting here, and where it should start."""
+        fewest, most = self.fewest, self.most
+        if fewest is None or most is None or fewest <= start <= most:
+            return None
+        if not self.generated:
+            return rules.CHUNK_NOT_CONTIGUOUS, f"the end ({most})"
+        below = start < fewest
+        rule = rules.CONTEXT_AFTER_GENERATION if below else rules.CHUNK_NOT_CONTIGUOUS
+        return rule, f"an end ({fewest} to {most}, by the drafts accepted)"
+
 
 class _Recording:
     """The requests of one worker, step by step."""
@@ -114,8 +125,10 @@ class _Recording:
             fact = f"request {request_id} holds no slot: it {before}"
             yield _at(step, rules.RELEASE_UNKNOWN, "finished_request_ids", index, fact, request_id)
         self._reported.discard(request_id)
-        generated = request is None or request.generated
-        self._released[request_id] = None if generated else request.fewest
+        if request is None or request.generated:
+            self._released[request_id] = None
+        else:
+            self._released[request_id] = request.fewest
 
     def _context(self, step: Step, index: int, start: int) -> Iterator[Finding]:
         request_id, length = step.metadata.request_ids[index], step.metadata.seq_lens[index]
@@ -134,21 +147,11 @@ class _Recording:
             fact = f"0 starts request {request_id} again{ended}"
             yield _at(step, rules.CONTEXT_RESTARTED, field, index, fact, start)
             request.first = 0
-        elif request.fewest is not None and request.most is not None:
-            rule = fact = None
-            if start < request.fewest and request.generated:
-                rule = rules.CONTEXT_AFTER_GENERATION
-                fact = (
-                    f"{start} is below the {request.fewest} tokens or more that request "
-                    f"{request_id} has committed"
-                )
-            elif not request.fewest <= start <= request.most:
-                rule = rules.CHUNK_NOT_CONTIGUOUS
-                ended = "or below " if request.generated else ""
-                fact = f"{start} is not {ended}{request.most}, where request {request_id} ended"
-            if rule is not None and fact is not None:
-                yield _at(step, rule, field, index, fact, start)
-                request.first = None
+        elif (jump := request.jump(start)) is not None:
+            rule, end_of_it = jump
+            fact = f"{start} is not {end_of_it} of request {request_id}"
+            yield _at(step, rule, field, index, fact, start)
+            request.first = None
         request.fewest = request.most = end
 
     def _start(self, step: Step, index: int, start: int) -> Iterator[Finding]:
