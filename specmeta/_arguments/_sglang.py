@@ -1,0 +1,199 @@
+"""SGLang: the flags of its server, or their YAML."""
+
+from .. import _rules as rules
+from .._types import DecodingType
+from ._build import Gathered, Pool, read_dtype
+from ._emit import to_yaml
+from ._fields import Section
+from ._records import Count, Unchecked
+from ._written import GATE, Choices, Wording, Written, dtype_of, flags_of, given, notes_on, parallel
+
+LABEL = "SGLang"
+SPELLED = {
+    "max_draft_len": "speculative-num-draft-tokens",
+    "max_num_requests": "max-running-requests",
+    "max_num_tokens": "max-prefill-tokens",
+    "max_seq_len": "context-length",
+    "dtype": "dtype",
+}
+OWN = frozenset(
+    {
+        "chunked_prefill_size", "context_length", "cuda_graph_bs", "cuda_graph_bs_decode",
+        "disable_cuda_graph", "max_prefill_tokens", "max_running_requests", "mem_fraction_static",
+        "model_path", "speculative_algorithm", "speculative_draft_model_path",
+        "speculative_eagle_topk", "speculative_num_draft_tokens", "speculative_num_steps",
+    }
+)  # fmt: skip
+"""Arguments by which a file is known as this engine's."""
+
+_METHODS: dict[str, DecodingType] = {
+    "DSPARK": "DSpark",
+    "DFLASH": "DFlash",
+    "NEXTN": "MTP",
+    "EAGLE": "MTP",  # what the engine makes of NEXTN; whether the drafter is one, its file says
+}
+_LOSSY = "accepts drafts that the target would not have sampled"
+_TABLES = "how many drafts are verified follows a table that is not opened"
+_UNCHECKED = {
+    "speculative_accept_threshold_single": Unchecked(1.0, _LOSSY),
+    "speculative_accept_threshold_acc": Unchecked(1.0, _LOSSY),
+    "speculative_adaptive": Unchecked(neutral=False, effect="changes the draft length as it runs"),
+    "speculative_use_block_verification": Unchecked(
+        neutral=False, effect="accepts drafts by another rule than the standard one"
+    ),
+    "speculative_draft_window_size": Unchecked(
+        None, "narrows the drafter's window below its checkpoint's"
+    ),
+    "speculative_dspark_sps_table_path": Unchecked(None, _TABLES),
+    "speculative_dspark_confidence_sts_path": Unchecked(None, _TABLES),
+    "enable_dp_attention": Unchecked(
+        neutral=False, effect="requests and tokens are those of all ranks, and read as of one"
+    ),
+}
+_IRRELEVANT = frozenset(
+    {
+        "speculative_adaptive_config", "speculative_attention_mode",
+        "speculative_domino_candidate_pool_size", "speculative_draft_attention_backend",
+        "speculative_draft_kv_cache_dtype", "speculative_draft_load_format",
+        "speculative_draft_model_quantization", "speculative_draft_model_revision",
+        "speculative_draft_sink_size", "speculative_dsa_topk_backend",
+        "speculative_dspark_align_verify_tokens_to_graph_tier",
+        "speculative_enable_w4a4_mxfp4_megamoe", "speculative_moe_a2a_backend",
+        "speculative_moe_runner_backend", "speculative_skip_dp_mlp_sync", "speculative_token_map",
+    }
+)  # fmt: skip
+# Arguments that say how many drafts: tokens that are not drafts in each, and its only method.
+_LENGTHS: tuple[tuple[str, int, DecodingType | None], ...] = (
+    ("speculative_num_draft_tokens", 1, None),
+    ("speculative_dspark_block_size", 0, "DSpark"),
+    ("speculative_dflash_block_size", 1, "DFlash"),
+    ("speculative_num_steps", 0, None),
+)
+
+
+def read(section: Section) -> Gathered:
+    """What the arguments say."""
+    found = Gathered(SPELLED, section, section)
+    found.model = section.text("model_path", "model")
+    found.draft_model = section.text("speculative_draft_model_path", "speculative_draft_model")
+    named = section.find("speculative_algorithm", "speculative_algo")
+    if named is None:
+        section.absent("speculative-algorithm", "is not given (the method)")
+    else:
+        if isinstance(named.value, str):  # the engine takes it in any case
+            named = named._replace(value=named.value.upper())
+        found.method = section.choose(named, _METHODS, rules.METHOD_NOT_SUPPORTED)
+    _read_length(found, section)
+    section.put(
+        found.decoding,
+        ("decoding", "use_rejection_sampling"),
+        "speculative_use_rejection_sampling",
+    )
+    _read_sizes(found, section)
+    section.unread(_UNCHECKED, _IRRELEVANT, prefix="speculative_")
+    return found
+
+
+def _read_length(found: Gathered, section: Section) -> None:
+    """Drafts from what is counted: verified tokens, which are one more, or steps, or the block."""
+    counts: list[tuple[int, Count]] = []  # drafts, and the argument that says so
+    for name, anchor, method in _LENGTHS:
+        count = section.whole(name)
+        if count is None or (method is not None and found.method not in (None, method)):
+            continue
+        drafts = count.value - anchor
+        if drafts < 1:
+            section.report(rules.ARGUMENT_INVALID, count, "1 leaves no draft beside the anchor")
+        elif name != "speculative_num_steps" or found.method == "MTP" or drafts > 1:
+            counts.append((drafts, count))  # one step: all that a block drafter runs, of any length
+    tree = section.whole("speculative_eagle_topk")
+    if tree is not None and tree.value > 1:
+        section.report(rules.ARGUMENT_NOT_SUPPORTED, tree, f"{tree.value} drafts a tree")
+        counts = counts[:1]  # a tree's numbers of tokens and steps differ
+    if not counts:
+        return
+    drafts, first = counts[0]
+    for other, count in counts[1:]:
+        if other != drafts:
+            by = f"{first.origin.key} ({first.value}) is for {drafts}"
+            fact = f"{count.value} is for {other} drafts although {by}"
+            section.report(rules.DRAFT_TOKENS_DISAGREE, count, fact)
+    section.put_found(found.decoding, ("decoding", "max_draft_len"), Count(drafts, first.origin))
+    if found.method == "DSpark":
+        section.put(found.stated, ("stated", "block_size"), "speculative_dspark_block_size")
+
+
+def _read_sizes(found: Gathered, section: Section) -> None:
+    at: dict[str, tuple[str, ...]] = {
+        "max_num_requests": ("max_running_requests",),
+        "max_seq_len": ("context_length",),
+        "tensor_parallel_size": ("tensor_parallel_size", "tp_size", "tp"),
+        "pipeline_parallel_size": ("pipeline_parallel_size", "pp_size", "pp"),
+    }
+    for name, names in at.items():
+        section.put(found.engine, ("engine", name), *names)
+    _read_tokens(found, section)
+    read_dtype(found)
+    if not section.flag("disable_cuda_graph"):
+        section.put(
+            found.engine,
+            ("engine", "cuda_graph_batch_sizes"),
+            "cuda_graph_bs",
+            "cuda_graph_bs_decode",
+        )
+        if "cuda_graph_batch_sizes" not in found.engine:
+            section.engine_chooses("cuda_graph_max_bs", "cuda_graph_max_bs_decode")
+    mode = section.text("disaggregation_mode")
+    found.pool = Pool(of_each_stage=False, disaggregated=mode not in (None, "null"))
+
+
+def _read_tokens(found: Gathered, section: Section) -> None:
+    """Tokens of one forward: the smaller budget of prompts, but a full batch of drafts at least,
+    which the engine verifies whatever those budgets are.
+    """
+    chunk = section.find("chunked_prefill_size")
+    names = ["max_prefill_tokens"]
+    if chunk is not None and chunk.value != -1:  # -1 turns chunks off
+        names.append("chunked_prefill_size")
+    budgets = [budget for name in names if (budget := section.whole(name)) is not None]
+    if not budgets:
+        return
+    least = min(budgets)
+    rows, length = found.engine.get("max_num_requests"), found.decoding.get("max_draft_len")
+    if type(rows) is int and type(length) is int:
+        least = least._replace(value=max(least.value, rows * (length + 1)))
+    section.put_found(found.engine, ("engine", "max_num_tokens"), least)
+
+
+def write(choices: Choices) -> Written:
+    """The configuration, and the flags behind ``python -m sglang.launch_server``."""
+    decoding, engine = choices.decoding, choices.engine
+    sampling, is_mtp = decoding.use_rejection_sampling, decoding.decoding_type == "MTP"
+    fields = given(
+        {
+            "model-path": choices.model,
+            "dtype": dtype_of(engine),
+            "max-running-requests": engine.max_num_requests,
+            "max-prefill-tokens": engine.max_num_tokens,
+            "chunked-prefill-size": engine.max_num_tokens,
+            "context-length": engine.max_seq_len,
+            "tp-size": parallel(engine.tensor_parallel_size),
+            "pp-size": parallel(engine.pipeline_parallel_size),
+            "cuda-graph-bs": engine.cuda_graph_batch_sizes or None,
+            "speculative-algorithm": "NEXTN" if is_mtp else decoding.decoding_type.upper(),
+            "speculative-draft-model-path": choices.draft_model,
+            "speculative-num-steps": decoding.max_draft_len if is_mtp else None,
+            "speculative-eagle-topk": 1 if is_mtp else None,
+            "speculative-num-draft-tokens": decoding.max_draft_len + 1,
+            "speculative-use-rejection-sampling": True if sampling and is_mtp else None,
+        }
+    )
+    wording = Wording(
+        label=LABEL,
+        pool=engine.max_num_requests,
+        eager="add disable-cuda-graph",
+        draft_model="speculative-draft-model-path",
+        unsupported=GATE if is_mtp else ("use_rejection_sampling", *GATE),
+        whole_block=True,
+    )
+    return Written(to_yaml(fields), flags_of(fields), tuple(notes_on(choices, wording)))
