@@ -15,6 +15,7 @@ from ._findings import CheckpointError, Finding, InputError
 from ._memory import BufferSizes, buffer_sizes
 from ._metadata import DFlashSpecMetadata, DSparkSpecMetadata, MTPSpecMetadata, SpecMetadata
 from ._overrides import CompileKey, RuleOverride
+from ._read_deployment import read_deployment
 from ._sampling import SamplingParams
 from ._steps import Step, check_steps
 from ._target import TargetConfig
@@ -69,6 +70,7 @@ __all__ = [
     "buffer_sizes",
     "check_steps",
     "get_spec_metadata",
+    "read_deployment",
 ]
 
 __version__ = "0.1.0"

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from ._deployment import Deployment
 from ._deployment_paths import PartReader
-from ._files import Document, read_document
-from ._findings import Finding, InputError, Origin, Origins
+from ._files import Document
+from ._findings import Finding, Origin, Origins
 from ._parts import Parts
 
 _KEYS = ("target", "drafter", "decoding", "engine", "arguments", "overrides", "compiled_for")
@@ -78,20 +78,3 @@ def read_deployment_file(
     if any(found.severity == "error" for found in parts.findings):
         deployment = None
     return DeploymentReading(deployment, parts.origins, tuple(parts.findings), parts)
-
-
-def read_deployment(path: Path | str, *, roots: Sequence[Path] = ()) -> Deployment:
-    """The deployment of a YAML or JSON file.
-
-    The paths in it are relative to its directory, and lie inside it or one of `roots`. Warnings are
-    dropped here; ``specmeta check`` shows them.
-
-    Raises:
-        InputError: the file cannot be read, or breaks a rule; `findings` has every violation.
-
-    """
-    file = Path(path)
-    reading = read_deployment_file(read_document(file), base=file.parent, roots=roots)
-    if reading.deployment is None:
-        raise InputError.of(found for found in reading.findings if found.severity == "error")
-    return reading.deployment

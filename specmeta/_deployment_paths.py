@@ -13,7 +13,7 @@ from ._errors import show
 from ._files import Document, is_inside
 from ._findings import Origin, finding
 from ._findings import Path as Location
-from ._parts import Parts, part_of
+from ._parts import Parts
 from ._rules import PATH_OUTSIDE
 from ._target import TargetConfig
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ._pairs import Checkpoint, Source
 
 _BUNDLED = "bundled"
-_ENGINES = ("tensorrt_llm", "vllm", "sglang")
 _DRAFTERS: Mapping[str, type[DSparkDrafterConfig | DFlashDrafterConfig | MTPDrafterConfig]] = {
     "DSpark": DSparkDrafterConfig,
     "DFlash": DFlashDrafterConfig,
@@ -139,26 +138,27 @@ class PartReader(FieldReader):
             if key in data:
                 fact = "is given beside arguments, which hold the same"
                 self.problem("extra_forbidden", (key,), fact, f"remove {key} or arguments")
-        value, told = data["arguments"], f"one of {', '.join(_ENGINES)} and its arguments"
+        from ._arguments import ENGINES
+
+        value, told = data["arguments"], f"one of {', '.join(ENGINES)} and its arguments"
         if not isinstance(value, dict) or len(value) != 1:
             fact = f"{show(value)} is not an object of one engine"
             self.problem("dict_type", ("arguments",), fact, f"give {told}")
             return None
         ((name, written),) = value.items()
         path: Location = ("arguments", name)
-        if name not in _ENGINES:
-            self.unknown(path, _ENGINES, "arguments")
+        if name not in ENGINES:
+            self.unknown(path, ENGINES, "arguments")
             return None
         from ._argument_files import add_arguments, open_arguments
 
+        document: Document | None = self.document
         with self.parts.reading(Origin(self.document, path)):
             if isinstance(written, str):
                 file = self._inside(written, path)
-                document = None if file is None else open_arguments(file)
-            else:
-                document = part_of(self.document, path)
+                document, path = None if file is None else open_arguments(file), ()
             if document is not None:
-                return add_arguments(self.parts, document, name, target)
+                return add_arguments(self.parts, document, name, target, path)
         return None
 
     def _open(self, text: str, path: Location) -> "Checkpoint | None":

@@ -4,10 +4,9 @@ A deployment is checked as a whole where all four parts could be read. Where one
 design (a pair of checkpoints has no engine) or because it is broken, the rules on the others run.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails
@@ -17,7 +16,6 @@ from ._decoding import DecodingConfig
 from ._deployment import Deployment
 from ._drafter import DrafterConfig
 from ._engine import EngineConfig
-from ._files._document import Document, Place
 from ._findings import (
     Finding,
     InputError,
@@ -123,19 +121,3 @@ class Parts:
             names: Path = tuple(item.field.split("."))
             loc = names if item.index is None else (*names, item.index)
             self.findings.append(placed(item, self.origins, loc))
-
-
-def part_of(document: Document, path: Path) -> Document:
-    """The value at a path that exists, as a document with the lines of the whole one."""
-    data = document.data
-    for key in path:
-        data = data[key]  # type: ignore[index]  # the path exists
-    places = document.places
-    return Document(document.name, data, None if places is None else partial(_inner, places, path))
-
-
-def _inner(places: Callable[[], Place], path: Path) -> Place:
-    place = places()
-    for key in path:
-        place = place.children[key]
-    return place

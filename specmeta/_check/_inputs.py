@@ -6,7 +6,6 @@ from typing import Literal
 from .._deployment_file import is_deployment
 from .._files import Document, read_document
 from .._findings import InputError
-from .._parts import part_of
 
 Kind = Literal["deployment", "checkpoint", "arguments", "steps"]
 
@@ -64,10 +63,3 @@ def engine_name(document: Document) -> str | None:
     from .._arguments import engine_of
 
     return engine_of(document)
-
-
-def documents_of(document: Document) -> list[Document]:
-    """The steps of a document: itself, or each of its list."""
-    if isinstance(document.data, list):
-        return [part_of(document, (index,)) for index in range(len(document.data))]
-    return [document]

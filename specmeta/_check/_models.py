@@ -11,7 +11,6 @@ from .._parts import Parts
 from ._options import Options, layout_of
 from ._report import InputReport
 
-_ENGINES = {"tensorrt_llm": "TensorRT-LLM", "vllm": "vLLM", "sglang": "SGLang"}
 _SIZES = {"hidden_size", "num_hidden_layers", "vocab_size"}
 _NO_ENGINE = "no engine is given: only the rules between target and drafter were checked"
 
@@ -50,9 +49,10 @@ def check_arguments(
 ) -> Deployment | None:
     """An engine's arguments, with the pair that they are for where it is given."""
     from .._argument_files import add_arguments, drafter_facts
+    from .._arguments import ENGINES
 
     item.kind, item.dialect = "arguments", engine
-    item.notes.append(f"{_ENGINES[engine]} arguments")
+    item.notes.append(f"{ENGINES[engine]} arguments")
     parts, target = Parts(), _target(options)
     sources: list[Source] = [(options.stated, {})]
     with parts.reading():

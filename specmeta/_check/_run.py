@@ -1,6 +1,6 @@
 """Everything that is checked of each input; nothing an input holds ends the check of another."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
@@ -12,7 +12,7 @@ from .._files._limits import shown_path
 from .._files._reading import open_file
 from .._findings import InputError
 from .._parts import Parts
-from ._inputs import documents_of, engine_name, is_pair, kind_of, open_input
+from ._inputs import engine_name, is_pair, kind_of, open_input
 from ._options import Options, layout_of
 from ._report import InputReport, Report
 
@@ -72,7 +72,7 @@ class _Check:
             return check_arguments(item, document, name, self._options)
         if kind == "checkpoint":
             return self._models(item, place)
-        self._steps(item, documents_of(document))
+        self._steps(item, [document])
         return None
 
     def _models(self, item: InputReport, path: Path) -> None:
@@ -107,25 +107,15 @@ class _Check:
             self._steps(item, read_json_lines(stream, item.path))
 
     def _steps(self, item: InputReport, documents: Iterable[Document]) -> None:
-        from .._recorded import steps_from
+        from .._step_documents import steps_from
         from .._steps import check_steps
 
         item.kind = "steps"
-        count = 0
-
-        def counted() -> Iterator[Document]:
-            nonlocal count
-            for document in documents:
-                count += 1
-                yield document
-
-        try:
-            steps = steps_from(counted(), self._deployment)
-            item.findings.extend(
-                check_steps(steps, deployment=self._deployment, mid_run=self._options.mid_run)
-            )
-        finally:
-            item.notes.append(f"{count} recorded step{'' if count == 1 else 's'}{self._beside()}")
+        item.notes.append(f"recorded metadata{self._beside()}")
+        steps = steps_from(documents, self._deployment)
+        item.findings.extend(
+            check_steps(steps, deployment=self._deployment, mid_run=self._options.mid_run)
+        )
 
     def _beside(self) -> str:
         """What the steps were compared with."""

@@ -169,3 +169,15 @@ POSITIONS_NOT_STATED = Rule(
     "check the model card, or add max_position_embeddings to the config.json",
     severity="warning",
 )
+PART_UNREADABLE = Rule(
+    "part_unreadable",
+    "R13",
+    "a deployment is checked as a whole where its parts can be read",
+    "mend that file, or name another",
+)
+PATH_OUTSIDE = Rule(
+    "path_outside",
+    "R13",
+    "a deployment file from elsewhere must not make a check read any file of this machine",
+    "move it beside the deployment file, or allow its directory with --root DIR",
+)
