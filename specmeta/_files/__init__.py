@@ -1,0 +1,58 @@
+"""Untrusted files as documents: bounded, strict, and with the line of every key.
+
+Whatever a file holds, a reader gives what it means or raises `InputError` with one message.
+"""
+
+from pathlib import Path
+
+from ._document import Document, Place
+from ._gguf import gguf_document
+from ._json import parse_json
+from ._limits import shown_path
+from ._lines import read_json_lines
+from ._reading import is_inside, read_bytes, read_stream
+from ._safetensors import tensor_shapes
+from ._safetensors_header import Tensor
+from ._yaml import parse_yaml
+
+__all__ = [
+    "Document",
+    "Place",
+    "Tensor",
+    "gguf_document",
+    "is_inside",
+    "parse_document",
+    "parse_json",
+    "parse_yaml",
+    "read_document",
+    "read_json_lines",
+    "read_stream",
+    "tensor_shapes",
+]
+
+
+def read_document(path: Path, *, root: Path | None = None) -> Document:
+    """The document of a JSON or YAML file, which lies inside `root` where that is given.
+
+    Raises:
+        InputError: it cannot be read, is not valid, or is beyond a limit.
+
+    """
+    content = read_bytes(path, root=root)
+    return parse_document(content, shown_path(path), suffix=path.suffix)
+
+
+def parse_document(content: bytes, name: str, *, suffix: str = "") -> Document:
+    """The document of a text, by the suffix of its file or, without a known one, its beginning.
+
+    Raises:
+        InputError: not valid JSON or YAML, or beyond a limit.
+
+    """
+    kind = suffix.lower()
+    if kind in {".yaml", ".yml"}:
+        return parse_yaml(content, name)
+    start = content.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if kind == ".json" or start in {b"{", b"["}:
+        return parse_json(content, name)
+    return parse_yaml(content, name)

@@ -1,0 +1,116 @@
+"""Files from disk: regular ones only, bounded, and inside the directory that names them."""
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from .._findings import InputError
+from ._limits import MAX_DOCUMENT_BYTES, input_error, shown_path, size
+
+_SNAPSHOTS = "snapshots"
+_BLOBS = "blobs"
+_CHECK = "check the path and its permissions"
+_KINDS = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def read_bytes(path: Path, *, limit: int = MAX_DOCUMENT_BYTES, root: Path | None = None) -> bytes:
+    """The content of a regular file.
+
+    Raises:
+        InputError: missing, unreadable, not a regular file, too large, or outside `root`.
+
+    """
+    with open_file(path, limit=limit, root=root) as file:
+        return read_stream(file, shown_path(path), limit=limit)
+
+
+def read_stream(stream: BinaryIO, name: str, *, limit: int = MAX_DOCUMENT_BYTES) -> bytes:
+    """The rest of a stream, of which no more than the limit and one byte is read.
+
+    Raises:
+        InputError: it cannot be read, or holds more.
+
+    """
+    try:
+        content = stream.read(limit + 1)
+    except OSError as problem:
+        raise unreadable(name, problem) from None
+    if len(content) > limit:
+        fact = f"holds more than the limit of {size(limit)}"
+        raise input_error(name, None, fact, "pass the file that is meant")
+    return content
+
+
+def open_file(path: Path, *, limit: int | None = None, root: Path | None = None) -> BinaryIO:
+    """A regular file, opened for reading; its size is checked before that.
+
+    Raises:
+        InputError: missing, unreadable, not a regular file, too large, or outside `root`.
+
+    """
+    name = shown_path(path)
+    try:
+        found = path.stat()
+        if stat.S_ISREG(found.st_mode):
+            _check(path, name, found.st_size, limit, root)
+            return path.open("rb")
+    except OSError as problem:
+        raise unreadable(name, problem) from None
+    except InputError:
+        raise
+    except ValueError as problem:  # a NUL byte in the name
+        raise input_error(name, None, f"cannot be read ({problem})", _CHECK) from None
+    kind = next((kind for is_kind, kind in _KINDS if is_kind(found.st_mode)), "a special file")
+    fact = f"is {kind}, not a regular file"
+    raise input_error(name, None, fact, "pass the path of the file itself")
+
+
+def _check(path: Path, name: str, length: int, limit: int | None, root: Path | None) -> None:
+    if limit is not None and length > limit:
+        fact = f"holds {size(length)}, more than the limit of {size(limit)}"
+        raise input_error(name, None, fact, "pass the file that is meant")
+    if root is not None and not is_inside(root, path):
+        fact = f"leads out of {shown_path(root)}, to {shown_path(path.resolve())}"
+        raise input_error(name, None, fact, "put the file itself into the directory")
+
+
+def names_in(directory: Path) -> list[str]:
+    """The names in a directory, sorted.
+
+    Raises:
+        InputError: there is no such directory, or it cannot be read.
+
+    """
+    name = shown_path(directory)
+    try:
+        return sorted(entry.name for entry in directory.iterdir())
+    except OSError as problem:
+        raise unreadable(name, problem) from None
+    except ValueError as problem:
+        raise input_error(name, None, f"cannot be read ({problem})", _CHECK) from None
+
+
+def is_inside(root: Path, path: Path) -> bool:
+    """Whether a path, its links followed, stays in a directory.
+
+    In the cache of Hugging Face, a file of ``snapshots/REVISION`` is a link into the ``blobs`` of
+    the same repository, which counts as inside.
+    """
+    top, target = root.resolve(), path.resolve()
+    if target.is_relative_to(top):
+        return True
+    folders = [folder for folder in top.parents if folder.name == _SNAPSHOTS]
+    return bool(folders) and target.parent == folders[0].parent / _BLOBS
+
+
+def unreadable(name: str, problem: OSError) -> InputError:
+    """The error of a file that the operating system does not give."""
+    reason = problem.strerror or os.strerror(problem.errno or 0)
+    return input_error(name, None, f"cannot be read ({reason})", _CHECK)
