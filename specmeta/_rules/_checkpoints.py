@@ -1,1 +1,83 @@
 """Rules on published checkpoints: what their files state, and the tensors behind it."""
+
+from ._rule import Rule
+
+CHECKPOINT_NOT_RECOGNIZED = Rule(
+    "checkpoint_not_recognized",
+    "R13",
+    "a file that is read as another layout gives a drafter that runs and is not accepted",
+    "pass a DeepSpec, DeepSeek-V4, z-lab, speculators, MTP or GGUF drafter",
+)
+FACT_NOT_STATED = Rule(
+    "fact_not_stated",
+    "R7",
+    "the same tensors fit two meanings, and a guess gives correct output with few accepted drafts",
+    "state it: --state FACT=VALUE, `stated` in a deployment file, or stated={...} in Python",
+)
+FACTS_DISAGREE = Rule(
+    "facts_disagree",
+    "R7",
+    "of two values for one fact, the engine that reads the wrong one drafts with it",
+    "keep the value that the checkpoint was trained with",
+)
+KEY_MISSPELT = Rule(
+    "key_misspelt",
+    "R7",
+    "a key that no reader knows is skipped, and its fact is taken from somewhere else",
+    "correct the spelling",
+)
+VALUE_NOT_SUPPORTED = Rule(
+    "value_not_supported",
+    "R13",
+    "a value that changes the computation and is not read would be ignored",
+    "use a value that is read, or another checkpoint",
+)
+LAYER_IDS_LOOK_SHIFTED = Rule(
+    "layer_ids_look_shifted",
+    "R8",
+    "ids that count layer inputs and are read as outputs capture a layer too late, or too early",
+    "compare layer_id_convention with the code that trained the checkpoint",
+    severity="warning",
+)
+PROJECTION_WIDTH_DIFFERS = Rule(
+    "projection_width_differs",
+    "R8",
+    "the projection reads one plane for each captured layer, in their order",
+    "list every captured layer: state target_layer_ids where one is implied",
+)
+MARKOV_ROWS_DIFFER = Rule(
+    "markov_rows_differ",
+    "R9",
+    "the Markov head looks up the token drafted before",
+    "use the weights of this configuration",
+)
+D2T_LENGTH_DIFFERS = Rule(
+    "d2t_length_differs",
+    "R9",
+    "the map from draft to target tokens has a row for every draft token",
+    "use the map and the draft_vocab_size of one checkpoint",
+)
+DRAFT_HEAD_DIFFERS = Rule(
+    "draft_head_differs",
+    "R9",
+    "a head with other rows than the draft vocabulary proposes other tokens than it was trained for",
+    "use the drafter's own head: the target's fits only where draft_vocab_size is its vocab_size",
+)
+TENSOR_MISSING = Rule(
+    "tensor_missing",
+    "R10",
+    "a layer without its weights would start from random ones",
+    "fetch the checkpoint again, or use the configuration that belongs to it",
+)
+TENSOR_UNCLAIMED = Rule(
+    "tensor_unclaimed",
+    "R8",
+    "a tensor that nothing reads is an operation that is not applied",
+    "use a loader that knows it, or the configuration that belongs to the weights",
+)
+TENSOR_SHAPE_DIFFERS = Rule(
+    "tensor_shape_differs",
+    "R10",
+    "weights of other sizes belong to another configuration",
+    "use the configuration and the weights of one checkpoint",
+)

@@ -1,0 +1,43 @@
+"""The DeepSeek-V4 form: the drafter bundled in the target's file, under `dspark_*` keys.
+
+Its code fixes what no key says: prediction from the anchor slot, a block that sees itself whole,
+layer outputs, one latent vector a position, a vanilla Markov head and a confidence head that reads
+its embedding. The stages are `n_mtp_layers` where that is there, and one for each captured layer
+where it is not; `num_nextn_predict_layers` counts MTP layers, not DSpark's stages.
+"""
+
+from .._drafter import DSparkDrafterConfig
+from ._facts import Facts
+from ._reading import Reading, block_fields, build, finish
+
+
+def read(facts: Facts) -> Reading:
+    """The canonical form. Raises `CheckpointError` with every problem."""
+    width, vocab = facts.size("hidden_size"), facts.size("vocab_size")
+    fields = block_fields(facts, width)
+    rank, layers = facts.required("markov_rank"), fields["target_layer_ids"]
+    stages = facts.value("num_stages", len(layers) if isinstance(layers, tuple) else None)
+    fields |= {
+        "hidden_size": width,
+        "num_layers": stages,
+        "vocab_size": vocab,
+        "draft_vocab_size": vocab,
+        "max_position_embeddings": facts.of_file("max_position_embeddings"),
+        "attention_kind": "latent",
+        "num_attention_heads": None,
+        "num_key_value_heads": None,
+        "head_dim": facts.of_file("head_dim"),
+        "intermediate_size": None,
+        "rms_norm_eps": facts.of_file("rms_norm_eps"),
+        "rope_theta": facts.of_file("rope_theta"),
+        "sliding_window": facts.of_file("sliding_window"),
+        "anchor_convention": facts.value("anchor_convention", "anchor_first"),
+        "window_causality": facts.value("window_causality", "non_causal"),
+        "markov_rank": rank,
+        "markov_head_type": facts.value("markov_head_type", "vanilla") if rank != 0 else None,
+        "enable_confidence_head": facts.value("enable_confidence_head", default=True),
+        "confidence_head_with_markov": facts.value(
+            "confidence_head_with_markov", default=rank != 0
+        ),
+    }
+    return finish(facts, build(facts, DSparkDrafterConfig, fields), "deepseek_v4")

@@ -1,0 +1,35 @@
+"""The DeepSpec form: a drafter class named in `architectures`, its facts at the top level.
+
+`Qwen3DSparkModel` and `Gemma4DSparkModel` count layer outputs (-1 is the embedding) and let a block
+see itself whole. With a Markov or a confidence head they predict from the anchor slot; without both
+they are DeepSpec's `dflash_*` checkpoints, whose anchor convention no key states. The drafters that
+others trained in this form state their conventions, or are asked for them.
+"""
+
+from .._drafter import DSparkDrafterConfig
+from ._facts import Facts
+from ._reading import Reading, block_fields, build, dspark_fields, finish, sizes
+
+ARCHITECTURES = ("Qwen3DSparkModel", "Gemma4DSparkModel")
+OTHER_ARCHITECTURES = ("LingDSparkModel", "K3DSparkModel", "DSparkDraftModel")
+
+
+def read(facts: Facts, architecture: str) -> Reading:
+    """The canonical form. Raises `CheckpointError` with every problem."""
+    fields = sizes(facts)
+    fields |= block_fields(facts, fields["hidden_size"])
+    fields |= dspark_fields(facts)
+    known = architecture in ARCHITECTURES
+    has_head = fields["markov_rank"] not in (0, None) or fields["enable_confidence_head"] is True
+    anchor, causality = facts.get("anchor_convention"), facts.get("window_causality")
+    if anchor is not None:
+        fields["anchor_convention"] = anchor.value
+    elif known and has_head:
+        fields["anchor_convention"] = "anchor_first"
+    else:
+        fields["anchor_convention"] = facts.required("anchor_convention")
+    if causality is not None or not known:
+        fields["window_causality"] = facts.required("window_causality")
+    else:
+        fields["window_causality"] = "non_causal"
+    return finish(facts, build(facts, DSparkDrafterConfig, fields), "deepspec")

@@ -1,0 +1,36 @@
+"""Multi-token prediction: layers in the target's own file, and this project's separate layout.
+
+A target counts its layers under `num_nextn_predict_layers` (DeepSeek-V3, GLM) or
+`mtp_num_hidden_layers` (Qwen3.5), and they have the sizes of its own layers. Which of its states
+they read is in no published key, so it is asked for. `Qwen3MTPModel`, the layout of the bundled
+drafter, is a file of its own that says it.
+"""
+
+from .._drafter import MTPDrafterConfig
+from .._findings import Path
+from ._facts import Facts
+from ._reading import Reading, build, finish, sizes
+
+ARCHITECTURE = "Qwen3MTPModel"
+
+
+def read_own(facts: Facts) -> Reading:
+    """The canonical form of a separate MTP drafter. Raises `CheckpointError`."""
+    fields = sizes(facts, layers="num_nextn_predict_layers")
+    fields["target_hidden_state"] = facts.required("target_hidden_state")
+    return finish(facts, build(facts, MTPDrafterConfig, fields), "specmeta")
+
+
+def read_bundled(facts: Facts, section: Path) -> Reading:
+    """The canonical form of the MTP layers in a target's file. Raises `CheckpointError`."""
+    fields = sizes(facts, section)
+    fields["num_layers"] = facts.required("num_mtp_layers")
+    if ("num_mtp_layers",) in facts.origins:
+        facts.origins[("num_layers",)] = facts.origins[("num_mtp_layers",)]
+    rank, rotary = facts.at((*section, "kv_lora_rank")), facts.at((*section, "qk_rope_head_dim"))
+    if rank is not None:  # a layer caches one latent vector and its rotary part
+        fields["attention_kind"] = "latent"
+        together = rank + rotary if type(rank) is int and type(rotary) is int else None
+        fields |= {"num_key_value_heads": None, "head_dim": together}
+    fields["target_hidden_state"] = facts.required("target_hidden_state")
+    return finish(facts, build(facts, MTPDrafterConfig, fields), "mtp")
