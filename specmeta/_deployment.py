@@ -102,7 +102,7 @@ class Deployment(SpecModel, frozen=True):
         )
 
     def broken_rules(self) -> Sequence[InitErrorDetails]:
-        accepted = {override.rule for override in self.overrides}
+        accepted = {o.rule for o in self.overrides if _is_overridable(o.rule)}
         return [
             *super().broken_rules(),
             *self._invalid_overrides(),
@@ -153,6 +153,11 @@ class Deployment(SpecModel, frozen=True):
                 yield rules.OVERRIDE_UNUSED.broken(
                     "overrides", fact, value=override.rule, index=index
                 )
+
+
+def _is_overridable(name: str) -> bool:
+    rule = rules.RULES.get(name)
+    return rule is not None and rule.overridable
 
 
 def _name(line: InitErrorDetails) -> str:

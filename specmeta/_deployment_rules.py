@@ -90,7 +90,8 @@ def window(drafter: DrafterConfig, decoding: DecodingConfig, engine: EngineConfi
         fact = f"{size} is below max_draft_len + 1 ({width})"
         yield rules.WINDOW_TOO_SMALL.broken(field, fact, value=size)
     supported = engine.supported_window_sizes
-    if supported and size not in supported:
+    # Without a window there is no kernel for one to miss.
+    if drafter.sliding_window is not None and supported and size not in supported:
         sizes = ", ".join(map(str, supported[:8]))
         fact = f"{size} is not one of engine.supported_window_sizes ({sizes})"
         yield rules.WINDOW_NOT_SUPPORTED.broken(field, fact, value=size)
