@@ -19,7 +19,11 @@ def parse_facts(texts: Iterable[str]) -> dict[str, object]:
         if not (equals and name.strip() and value.strip()):
             fact = f"--state {text!r} is not FACT=VALUE"
             raise InputError(f"{fact}; write for example --state anchor_convention=anchor_first")
-        parsed = parse_yaml(value.encode(), f"--state {name}").data
+        try:
+            parsed = parse_yaml(value.encode("utf-8", "backslashreplace"), name).data
+        except InputError:
+            fact = f"--state {text!r} holds no value or list of YAML"
+            raise InputError(f"{fact}; quote it, or correct it") from None
         if isinstance(parsed, dict):
             raise InputError(f"--state {text!r} is an object; state each fact by its own name")
         if facts.setdefault(name.strip(), parsed) != parsed:
