@@ -15,6 +15,7 @@ from ._findings import CheckpointError, Finding, InputError
 from ._memory import BufferSizes, buffer_sizes
 from ._metadata import DFlashSpecMetadata, DSparkSpecMetadata, MTPSpecMetadata, SpecMetadata
 from ._overrides import CompileKey, RuleOverride
+from ._read_checkpoint import read_drafter_config, read_target_config
 from ._read_deployment import read_deployment
 from ._sampling import SamplingParams
 from ._steps import Step, check_steps
@@ -71,6 +72,8 @@ __all__ = [
     "check_steps",
     "get_spec_metadata",
     "read_deployment",
+    "read_drafter_config",
+    "read_target_config",
 ]
 
 __version__ = "0.1.0"

@@ -5,13 +5,11 @@ count; nothing that a file leaves out is guessed.
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 from types import MappingProxyType
 
 from .. import _rules as rules
-from .._drafter import DrafterConfig
-from .._files import Document, gguf_document, read_document
-from .._findings import CheckpointError, InputError, Origin, Origins, finding
+from .._files import Document
+from .._findings import CheckpointError, Origin, Origins, finding
 from .._target import TargetConfig
 from . import _deepseek_v4 as deepseek_v4
 from . import _deepspec as deepspec
@@ -32,9 +30,7 @@ __all__ = [
     "has_bundled_drafter",
     "read_bundled",
     "read_drafter",
-    "read_drafter_config",
     "read_target",
-    "read_target_config",
 ]
 
 _NOTHING: Mapping[str, object] = MappingProxyType({})
@@ -50,8 +46,9 @@ def dialect_of(document: Document) -> str:
     """
     raw = _mapping(document)
     name = _architecture(raw)
-    if isinstance(raw.get("metadata"), dict) and "tensors" in raw:
-        found = raw["metadata"].get("general.architecture")
+    metadata = raw.get("metadata")
+    if isinstance(metadata, dict) and "tensors" in raw:
+        found = metadata.get("general.architecture")
         if found in gguf.ARCHITECTURES:
             return "gguf"
         raise _not_recognized(document, ("metadata", "general.architecture"), found)
@@ -160,54 +157,6 @@ def read_target(document: Document) -> Reading:
         "hc_mult": 1 if streams is None else streams,
     }
     return Reading(build(facts, TargetConfig, fields), facts.origins, "target", ())
-
-
-def read_drafter_config(
-    path: str | Path, *, stated: Mapping[str, object] | None = None
-) -> DrafterConfig:
-    """Read a drafter's configuration, in any published form.
-
-    Args:
-        path: a checkpoint directory, its `config.json`, or a `.gguf` file.
-        stated: facts that no file states, for example `{"anchor_convention": "anchor_first"}`.
-
-    Raises:
-        CheckpointError: the file cannot be read, or does not state what a drafter needs; the
-            message names file, line, key, value and remedy of every problem.
-
-    """
-    config = read_drafter(_open(path), stated=stated or _NOTHING).config
-    assert not isinstance(config, TargetConfig)
-    return config
-
-
-def read_target_config(path: str | Path) -> TargetConfig:
-    """Read the sizes of a causal language model.
-
-    Args:
-        path: a checkpoint directory, or its `config.json`.
-
-    Raises:
-        CheckpointError: the file cannot be read or lacks a size.
-
-    """
-    config = read_target(_open(path)).config
-    assert isinstance(config, TargetConfig)
-    return config
-
-
-def _open(path: str | Path) -> Document:
-    file = Path(path)
-    try:
-        if file.suffix == ".gguf":
-            return gguf_document(file)
-        if file.is_dir():
-            return read_document(file / "config.json", root=file)
-        return read_document(file)
-    except CheckpointError:
-        raise
-    except InputError as error:
-        raise CheckpointError(str(error), error.findings) from None
 
 
 def _mapping(document: Document) -> dict[str, object]:

@@ -16,8 +16,8 @@ from ._aliases import ALIASES, KNOWN, SPELT, Alias
 _CLOSE = 0.88
 
 WHY: Mapping[str, str] = {
-    "anchor_convention": "slot k predicts position anchor + k + 1 (anchor_first) or fills anchor + k "
-    "(mask_at_position), and the tensors are the same",
+    "anchor_convention": "slot k predicts position anchor + k + 1 (anchor_first) or fills its own, "
+    "anchor + k (mask_at_position), and the tensors are the same",
     "window_causality": "a windowed block sees itself whole (non_causal) or only its past (causal)",
     "target_hidden_state": "the layer reads the target's last state before_final_norm or "
     "after_final_norm",

@@ -1,0 +1,65 @@
+"""The public readers of published configurations; the forms are imported when one is read."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ._drafter import DrafterConfig
+from ._findings import CheckpointError, InputError
+from ._target import TargetConfig
+
+if TYPE_CHECKING:
+    from ._files import Document
+
+
+def read_drafter_config(
+    path: str | Path, *, stated: Mapping[str, object] | None = None
+) -> DrafterConfig:
+    """Read a drafter's configuration, in any published form.
+
+    Args:
+        path: a checkpoint directory, its `config.json`, or a `.gguf` file; of a target with a bundled
+            drafter, that one is read.
+        stated: facts that no file states, for example `{"anchor_convention": "anchor_first"}`.
+
+    Raises:
+        CheckpointError: the file cannot be read, or does not state what a drafter needs; the
+            message names file, line, key, value and remedy of every problem.
+
+    """
+    from ._dialects import read_drafter
+
+    config = read_drafter(_open(path), stated={} if stated is None else stated).config
+    assert not isinstance(config, TargetConfig)
+    return config
+
+
+def read_target_config(path: str | Path) -> TargetConfig:
+    """Read the sizes of a causal language model.
+
+    Args:
+        path: a checkpoint directory, or its `config.json`.
+
+    Raises:
+        CheckpointError: the file cannot be read or lacks a size.
+
+    """
+    from ._dialects import read_target
+
+    config = read_target(_open(path)).config
+    assert isinstance(config, TargetConfig)
+    return config
+
+
+def _open(path: str | Path) -> "Document":
+    from ._files import gguf_document, read_document
+
+    file = Path(path)
+    try:
+        if file.suffix == ".gguf":
+            return gguf_document(file)
+        if file.is_dir():
+            return read_document(file / "config.json", root=file)
+        return read_document(file)
+    except InputError as error:
+        raise CheckpointError(str(error), error.findings) from None
