@@ -235,7 +235,7 @@ def test_no_json_at_all_is_one_readable_message() -> None:
 
 def test_rule_names_are_stable_snake_case_and_rules_say_what_they_protect() -> None:
     for name, rule in RULES.items():
-        assert re.fullmatch(r"[a-z]+(_[a-z]+)+", name)
+        assert re.fullmatch(r"[a-z][a-z0-9]*(_[a-z]+)+", name)
         assert rule.protects
         assert rule.remedy
         assert all(re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", report) for report in rule.reports)
