@@ -1,6 +1,6 @@
 # `make test` and `make bench` need Python 3.11 or newer with pip, nothing else: the first run creates .venv.
 .DEFAULT_GOAL := help
-.PHONY: help venv test lint typecheck schemas-check unit bench benchmarks pair schemas format clean
+.PHONY: help venv test lint typecheck schemas-check unit fuzz bench benchmarks pair schemas format clean
 
 # The interpreter that .venv is made of: `make test PYTHON=python3.12` to choose another.
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
@@ -9,6 +9,9 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+
+# How long `make fuzz` looks for inputs that break a reader, all properties together.
+SPECMETA_FUZZ_SECONDS ?= 600
 
 # A checkout is tested as it is: nothing of a surrounding environment may reach it.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
@@ -42,6 +45,9 @@ schemas-check: $(STAMP) ## Verify that schemas/ matches the models.
 
 unit: $(STAMP) ## Run pytest with coverage.
 	$(BIN)/python -m pytest --cov --cov-report=term
+
+fuzz: $(STAMP) ## Fuzz the file readers for SPECMETA_FUZZ_SECONDS (600).
+	SPECMETA_FUZZ_SECONDS=$(SPECMETA_FUZZ_SECONDS) $(BIN)/python -m pytest -q tests/specmeta/files/test_fuzz_files.py
 
 bench: $(STAMP) ## Measure accept length with the bundled pair.
 	$(BIN)/specmeta bench accept-length

@@ -82,7 +82,7 @@ def _parse(source: _Text) -> object:
         line = next((line for token, line in _tokens(source) if token == problem.text), None)
         raise input_error(source.name, line, problem.problem, problem.remedy) from None
     except _DuplicateError:
-        _places(source)
+        _places(source)  # raises, with the lines of both
         raise
     except JSONDecodeError as problem:
         column = problem.pos - source.text.rfind("\n", 0, problem.pos)
@@ -168,6 +168,7 @@ def _places(source: _Text) -> Place:
     open_: list[dict[str | int, Place]] = [root]  # the containers around the next token
     keys: list[str | int | None] = [0]  # the next value's key or index in each; None: a key is next
     key_line = source.first_line
+    scalar = Place(key_line)  # shared by the scalars of a line
     for token, line in _tokens(source):
         key = keys[-1]
         if token == ",":
@@ -192,5 +193,7 @@ def _places(source: _Text) -> Place:
                 open_.append(inside)
                 keys.append(0 if token == "[" else None)
             else:
-                open_[-1][key] = Place(at)
+                if scalar.line != at:
+                    scalar = Place(at)
+                open_[-1][key] = scalar
     return root[0]

@@ -20,7 +20,7 @@ MAX_STREAM_BYTES = 256 * MIB
 MAX_DEPTH = 64
 """Nested containers, aliases expanded."""
 
-MAX_JSON_VALUES = 2_000_000
+MAX_JSON_VALUES = 1_000_000
 """Values of a JSON document."""
 
 MAX_YAML_VALUES = 100_000

@@ -101,9 +101,13 @@ def is_inside(root: Path, path: Path) -> bool:
     """Whether a path, its links followed, stays in a directory.
 
     In the cache of Hugging Face, a file of ``snapshots/REVISION`` is a link into the ``blobs`` of
-    the same repository, which counts as inside.
+    the same repository, which counts as inside. What cannot be followed, such as a loop of links,
+    is not.
     """
-    top, target = root.resolve(), path.resolve()
+    try:
+        top, target = root.resolve(), path.resolve()
+    except (OSError, RuntimeError, ValueError):
+        return False
     if target.is_relative_to(top):
         return True
     folders = [folder for folder in top.parents if folder.name == _SNAPSHOTS]
