@@ -18,8 +18,8 @@ def read_drafter_config(
     """Read a drafter's configuration, in any published form.
 
     Args:
-        path: a checkpoint directory, its `config.json`, or a `.gguf` file; of a target with a bundled
-            drafter, that one is read.
+        path: a checkpoint directory, its `config.json`, or a `.gguf` file; of a target with a
+            bundled drafter, that one is read.
         stated: facts that no file states, for example `{"anchor_convention": "anchor_first"}`.
 
     Raises:

@@ -13,12 +13,27 @@ FACT_NOT_STATED = Rule(
     "R7",
     "the same tensors fit two meanings, and a guess gives correct output with few accepted drafts",
     "state it: --state FACT=VALUE, `stated` in a deployment file, or stated={...} in Python",
+    (
+        "sgl-project/sglang-jax#1619",
+        "vllm-project/vllm#51269",
+        "vllm-project/vllm-ascend#13530",
+    ),
 )
 FACTS_DISAGREE = Rule(
     "facts_disagree",
     "R7",
     "of two values for one fact, the engine that reads the wrong one drafts with it",
     "keep the value that the checkpoint was trained with",
+    (
+        "PrismML-Eng/llama.cpp#122",
+        "sgl-project/sglang#31016",
+        "sgl-project/sglang#34023",
+        "vllm-project/vllm#48639",
+        "vllm-project/vllm#30982",
+        "vllm-project/vllm#30852",
+        "sgl-project/sglang#34734",
+        "ggml-org/llama.cpp#26275",
+    ),
 )
 KEY_MISSPELT = Rule(
     "key_misspelt",
@@ -37,6 +52,11 @@ LAYER_IDS_LOOK_SHIFTED = Rule(
     "R8",
     "ids that count layer inputs and are read as outputs capture a layer too late, or too early",
     "compare layer_id_convention with the code that trained the checkpoint",
+    (
+        "vllm-project/vllm#42704",
+        "vllm-project/vllm#40727",
+        "vllm-project/vllm#43671",
+    ),
     severity="warning",
 )
 PROJECTION_WIDTH_DIFFERS = Rule(
@@ -44,6 +64,12 @@ PROJECTION_WIDTH_DIFFERS = Rule(
     "R8",
     "the projection reads one plane for each captured layer, in their order",
     "list every captured layer: state target_layer_ids where one is implied",
+    (
+        "NVIDIA/Model-Optimizer#2149",
+        "vllm-project/speculators#705",
+        "vllm-project/vllm#48152",
+        "vllm-project/vllm#48124",
+    ),
 )
 MARKOV_ROWS_DIFFER = Rule(
     "markov_rows_differ",
@@ -56,12 +82,14 @@ D2T_LENGTH_DIFFERS = Rule(
     "R9",
     "the map from draft to target tokens has a row for every draft token",
     "use the map and the draft_vocab_size of one checkpoint",
+    ("vllm-project/vllm#56443",),
 )
 DRAFT_HEAD_DIFFERS = Rule(
     "draft_head_differs",
     "R9",
-    "a head with other rows than the draft vocabulary proposes other tokens than it was trained for",
+    "a head with other rows than the draft vocabulary proposes tokens that it was not trained for",
     "use the drafter's own head: the target's fits only where draft_vocab_size is its vocab_size",
+    ("vllm-project/vllm-ascend#11374",),
 )
 TENSOR_MISSING = Rule(
     "tensor_missing",
@@ -74,6 +102,7 @@ TENSOR_UNCLAIMED = Rule(
     "R8",
     "a tensor that nothing reads is an operation that is not applied",
     "use a loader that knows it, or the configuration that belongs to the weights",
+    ("charlie12345/ROCmFPX#44",),
 )
 TENSOR_SHAPE_DIFFERS = Rule(
     "tensor_shape_differs",

@@ -150,7 +150,10 @@ STATIC_PART_DIFFERS = Rule(
     "R12",
     "the rows of a forward, and the steps of a worker, share draft length, layers, window, buffers",
     "build all metadata from one deployment; only a graph bucket narrows max_num_requests",
-    ("vllm-project/vllm#51042", "vllm-project/vllm#51538"),
+    (
+        "vllm-project/vllm#51042",
+        "vllm-project/vllm#51538",
+    ),
 )
 ROWS_NOT_UNIFORM = Rule(
     "rows_not_uniform",

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from specmeta import Deployment, InputError
 from specmeta._cli import app
+from specmeta._dialects import expected_tensors, read_drafter
 from specmeta._factory import static_fields
 from specmeta._files import read_document
 from specmeta.testing import make_deployment
@@ -159,10 +160,14 @@ def _write_checkpoint(name: str, form: dict[str, Any], folder: Path) -> None:
 
 
 def expected_shapes(source: Path) -> dict[str, tuple[int, ...]]:
-    """Every tensor that the published drafter of a folder has."""
-    from specmeta._dialects import expected_tensors, read_drafter
-
-    return expected_tensors(read_drafter(read_document(source / "drafter" / "config.json")))
+    """Every tensor that the published drafter of a folder has; an extent that its file does not
+    state is 1.
+    """
+    reading = read_drafter(read_document(source / "drafter" / "config.json"))
+    return {
+        name: tuple(1 if extent is None else extent for extent in shape)
+        for name, shape in expected_tensors(reading).items()
+    }
 
 
 def write_header(path: Path, shapes: dict[str, tuple[int, ...]]) -> None:
