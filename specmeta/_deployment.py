@@ -105,7 +105,7 @@ class Deployment(SpecModel, frozen=True):
         accepted = {o.rule for o in self.overrides if _is_overridable(o.rule)}
         return [
             *super().broken_rules(),
-            *self._invalid_overrides(),
+            *groups.overriding(self.overrides),
             *(line for line in self._violations() if _name(line) not in accepted),
         ]
 
@@ -128,22 +128,6 @@ class Deployment(SpecModel, frozen=True):
             if before != value:
                 fact = f"{_text(before)} is not this deployment's {name} ({_text(value)})"
                 yield rules.COMPILED_FOR_OTHER.broken(f"compiled_for.{name}", fact, value=before)
-
-    def _invalid_overrides(self) -> Iterator[InitErrorDetails]:
-        """Overrides of what is no rule, or none that may be overridden, or the same one twice."""
-        seen: set[str] = set()
-        for index, override in enumerate(self.overrides):
-            name, rule = override.rule, rules.RULES.get(override.rule)
-            problem = None
-            if rule is None:
-                problem = f"{show(name)} is no rule"
-            elif not rule.overridable:
-                problem = f"{show(name)} cannot be overridden"
-            elif name in seen:
-                problem = f"{show(name)} is overridden twice"
-            if problem is not None:
-                yield rules.OVERRIDE_INVALID.broken("overrides", problem, value=name, index=index)
-            seen.add(name)
 
     def _unused(self) -> Iterator[InitErrorDetails]:
         broken = {_name(line) for line in self._violations()}

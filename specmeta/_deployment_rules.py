@@ -3,7 +3,7 @@
 A pair of checkpoints is checked without an engine, so the groups take parts and not a `Deployment`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pydantic_core import InitErrorDetails
 
@@ -13,6 +13,7 @@ from ._drafter import DrafterConfig, DSparkDrafterConfig, MTPDrafterConfig
 from ._engine import EngineConfig
 from ._errors import show
 from ._memory import sizes_of
+from ._overrides import RuleOverride
 from ._target import TargetConfig
 
 Lines = Iterator[InitErrorDetails]
@@ -140,3 +141,20 @@ def unstated(target: TargetConfig, drafter: DrafterConfig) -> Lines:
             yield rules.POSITIONS_NOT_STATED.broken(
                 f"{name}.max_position_embeddings", "is not stated by the checkpoint", value=None
             )
+
+
+def overriding(overrides: Sequence[RuleOverride]) -> Lines:
+    """Overrides of what is no rule, or none that may be overridden, or the same one twice."""
+    seen: set[str] = set()
+    for index, override in enumerate(overrides):
+        name, rule = override.rule, rules.RULES.get(override.rule)
+        problem = None
+        if rule is None:
+            problem = f"{show(name)} is no rule"
+        elif not rule.overridable:
+            problem = f"{show(name)} cannot be overridden"
+        elif name in seen:
+            problem = f"{show(name)} is overridden twice"
+        if problem is not None:
+            yield rules.OVERRIDE_INVALID.broken("overrides", problem, value=name, index=index)
+        seen.add(name)

@@ -62,7 +62,7 @@ class Parts:
             if not error.findings and origin is None:
                 self.unreadable.append(str(error))
             elif not error.findings and origin is not None:
-                fact = f"cannot be read: {error}"
+                fact = str(error).rpartition("; ")[0] or str(error)  # the rule has the remedy
                 self.findings.append(
                     finding(PART_UNREADABLE, origin.key, fact, value=None, origin=origin)
                 )
@@ -96,6 +96,7 @@ class Parts:
 
     def _lines(self) -> Iterator[InitErrorDetails]:
         target, drafter, decoding, engine = self.target, self.drafter, self.decoding, self.engine
+        yield from groups.overriding(self.overrides)
         if target and drafter:
             yield from groups.pairing(target, drafter)
             yield from groups.unstated(target, drafter)
@@ -120,4 +121,6 @@ class Parts:
         for item in found:
             names: Path = tuple(item.field.split("."))
             loc = names if item.index is None else (*names, item.index)
-            self.findings.append(placed(item, self.origins, loc))
+            found_there = placed(item, self.origins, loc)
+            if found_there not in self.findings:  # a bundled pair is described by one file
+                self.findings.append(found_there)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from .._deployment import Deployment
-from .._dialects import dialect_of, has_bundled_drafter
+from .._dialects import dialect_of, has_bundled_drafter, read_target
 from .._files import Document
 from .._findings import CheckpointError
 from .._pairs import Checkpoint, Source, add_drafter, add_target, gathered, open_checkpoint
@@ -11,7 +11,6 @@ from .._parts import Parts
 from ._options import Options, layout_of
 from ._report import InputReport
 
-_SIZES = {"hidden_size", "num_hidden_layers", "vocab_size"}
 _NO_ENGINE = "no engine is given: only the rules between target and drafter were checked"
 
 
@@ -53,28 +52,27 @@ def check_arguments(
 
     item.kind, item.dialect = "arguments", engine
     item.notes.append(f"{ENGINES[engine]} arguments")
-    parts, target = Parts(), _target(options)
+    parts = Parts()
+    target = drafter = None
     sources: list[Source] = [(options.stated, {})]
     with parts.reading():
-        if target is not None:
+        if options.target is not None:
+            target = open_checkpoint(options.target)
             add_target(parts, target)
     with parts.reading():
         sources.append(drafter_facts(add_arguments(parts, document, engine, target)))
-    drafter = None if options.drafter is None else open_checkpoint(options.drafter)
-    if drafter is not None or (target is not None and has_bundled_drafter(target.document)):
-        method = options.decoding_type
-        if parts.decoding is not None:
-            method = parts.decoding.decoding_type
-        with parts.reading():
+    with parts.reading():
+        if options.drafter is not None:
+            drafter = open_checkpoint(options.drafter)
+        if drafter is not None or (target is not None and has_bundled_drafter(target.document)):
+            method = options.decoding_type
+            if parts.decoding is not None:
+                method = parts.decoding.decoding_type
             facts = gathered(sources, method)
             add_drafter(parts, drafter, target, facts, weights=options.weights)
     if target is None or parts.drafter is None:
         item.notes.append("not checked against a pair: give --target DIR and --drafter DIR")
     return _collect(item, parts)
-
-
-def _target(options: Options) -> Checkpoint | None:
-    return None if options.target is None else open_checkpoint(options.target)
 
 
 def _pair(
@@ -90,7 +88,8 @@ def _pair(
         facts = gathered([(options.stated, {})], options.decoding_type)
         add_drafter(parts, drafter, target, facts, weights=options.weights)
     _recognised(item, parts, bundled=drafter_path is None)
-    item.notes.append(_NO_ENGINE)
+    if parts.target is not None and parts.drafter is not None:
+        item.notes.append(_NO_ENGINE)
     _collect(item, parts)
 
 
@@ -115,10 +114,11 @@ def _is_drafter(document: Document) -> bool:
         return False
     try:
         dialect_of(document)
-    except CheckpointError:
-        data = document.data
-        if isinstance(data, dict) and not data.keys() >= _SIZES:
-            raise
+    except CheckpointError as unknown:
+        try:
+            read_target(document)
+        except CheckpointError:
+            raise unknown from None
         return False
     return True
 
