@@ -31,7 +31,7 @@ class LeanBlock:
         self.model, self.dtype, self.config = model, dtype, model.config
         size = length + model.config.block_size
         self.cos, self.sin = rotary_tables(
-            size, model.config.head_dim, model.config.rope_theta, dtype
+            size, model.shape.head_dim, model.shape.rope_theta, dtype
         )
 
     def __call__(self, tokens: Tensor, captured: Tensor, anchors: Tensor) -> Tensor:
@@ -42,7 +42,9 @@ class LeanBlock:
         config, model, dtype = self.config, self.model, self.dtype
         length = tokens.shape[1]
         context = F.linear(captured.to(dtype), model.fc.weight.to(dtype))
-        context = rms_norm(context, model.hidden_norm.weight.to(dtype), config.rms_norm_eps)
+        context = rms_norm(
+            context, model.hidden_norm.weight.to(dtype), model.shape.rms_norm_eps
+        )
         bias = context_bias(anchors, length, config.sliding_window, dtype)
         slots = anchors[..., None] + torch.arange(config.block_size)
         phases = (self.cos[slots].flatten(1, 2)[:, None], self.sin[slots].flatten(1, 2)[:, None])
@@ -53,7 +55,7 @@ class LeanBlock:
             layer = LeanLayer(cast("DraftLayer", served), config, dtype)
             kv = layer.context_kv(context, (self.cos[:length], self.sin[:length]))
             h, _ = layer(h, phases, kv, bias)
-        return rms_norm(h, model.norm.weight.to(dtype), config.rms_norm_eps)
+        return rms_norm(h, model.norm.weight.to(dtype), model.shape.rms_norm_eps)
 
 
 class LeanMTP:
@@ -64,7 +66,7 @@ class LeanMTP:
     ) -> None:
         self.model, self.dtype, self.config = model, dtype, model.config
         self.cos, self.sin = rotary_tables(
-            length, model.config.head_dim, model.config.rope_theta, dtype
+            length, model.shape.head_dim, model.shape.rope_theta, dtype
         )
 
     def __call__(self, tokens: Tensor, states: Tensor, anchors: Tensor, num_drafts: int) -> Tensor:
@@ -76,7 +78,7 @@ class LeanMTP:
         `S - K`.
         """
         config, model, dtype = self.config, self.model, self.dtype
-        length, eps = tokens.shape[1], config.rms_norm_eps
+        length, eps = tokens.shape[1], model.shape.rms_norm_eps
         eh_token, eh_state = model.eh_proj.weight.to(dtype).chunk(2, 1)
         state_norm = model.hnorm.weight.to(dtype)
         embedding = model.embed_tokens.weight.to(dtype)

@@ -16,6 +16,8 @@ import torch.nn.functional as F
 from lean_qwen3 import apply_rotary, rms_norm
 from torch import Tensor
 
+from specmeta_workers._dense import dense_shape
+
 if TYPE_CHECKING:
     from specmeta import DrafterConfig
     from specmeta_workers._layers import DraftLayer
@@ -39,8 +41,9 @@ class LeanLayer:
 
     def __init__(self, layer: DraftLayer, config: DrafterConfig, dtype: torch.dtype) -> None:
         attention, mlp = layer.self_attn, layer.mlp
-        self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
-        self._head_dim, self._eps = config.head_dim, config.rms_norm_eps
+        shape = dense_shape(config)
+        self._heads, self._kv_heads = shape.num_attention_heads, shape.num_key_value_heads
+        self._head_dim, self._eps = shape.head_dim, shape.rms_norm_eps
         self._input_norm = layer.input_layernorm.weight.to(dtype)
         self._inner_norm = layer.post_attention_layernorm.weight.to(dtype)
         self._q_norm, self._k_norm = (

@@ -35,6 +35,8 @@ def drafter_config(vocab_size: int) -> MTPDrafterConfig:
         head_dim=32,
         intermediate_size=1280,
         vocab_size=vocab_size,
+        draft_vocab_size=vocab_size,
+        attention_kind="grouped_query",
         sliding_window=None,
         target_hidden_state="before_final_norm",
         rms_norm_eps=1e-6,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from specmeta import CheckpointError, read_drafter_config, read_target_config
+
 from . import _extra  # noqa: F401 - first
-from ._config_reader import read_drafter_config, read_target_config
 from ._context_server import ContextServer
 from ._dflash_model import DFlashDraftModel
 from ._dflash_worker import DFlashWorker
@@ -12,7 +13,6 @@ from ._draft_output import DraftOutput
 from ._dspark_model import DSparkDraftModel
 from ._dspark_worker import DSparkWorker
 from ._errors import (
-    CheckpointError,
     ContextGapError,
     RequestAlreadyAssignedError,
     SlotError,

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ._dense import dense_shape
 from ._layers import DraftLayer, RMSNorm, RotaryEmbedding
 
 if TYPE_CHECKING:
@@ -24,10 +25,11 @@ class BlockDraftModel(nn.Module):
     """Parameters and forwards of a dense block drafter, named as published checkpoints name them.
 
     Shape letters: B requests, S block slots, W context columns, L drafter layers, d hidden size,
-    m captured target layers, V vocabulary, K drafted tokens.
+    m captured target layers, t their width (d in most drafters), V vocabulary, K drafted tokens.
 
     Raises:
-        ValueError: the configuration asks for a causal window, which is not implemented.
+        ValueError: the configuration asks for a causal window, which is not implemented, or leaves
+            out sizes of the layers.
 
     """
 
@@ -38,14 +40,18 @@ class BlockDraftModel(nn.Module):
                 f"window_causality: {config.window_causality} is not implemented by "
                 f"{type(self).__name__}; use a checkpoint whose window is non_causal"
             )
-        width, eps = config.hidden_size, config.rms_norm_eps
+        self.shape = dense_shape(config)
+        width, eps = config.hidden_size, self.shape.rms_norm_eps
         self._block_size, self._mask_token_id = config.block_size, config.mask_token_id
+        # The slot that yields the first draft.
+        self.first_slot = config.block_size - config.max_block_drafts
         self.embed_tokens = nn.Embedding(config.vocab_size, width)
-        self.fc = nn.Linear(len(config.target_layer_ids) * width, width, bias=False)
+        planes = len(config.target_layer_ids) * config.target_hidden_size
+        self.fc = nn.Linear(planes, width, bias=False)
         self.hidden_norm = RMSNorm(width, eps)
         self.layers = nn.ModuleList(DraftLayer.of(config) for _ in range(config.num_layers))
         self.norm = RMSNorm(width, eps)
-        self.rotary = RotaryEmbedding(config.head_dim, config.rope_theta)
+        self.rotary = RotaryEmbedding(self.shape.head_dim, self.shape.rope_theta)
         self.lm_head = nn.Linear(width, config.vocab_size, bias=False)
 
     @property
@@ -54,7 +60,7 @@ class BlockDraftModel(nn.Module):
         return self.fc.weight.dtype
 
     def project_context(self, captured: Tensor) -> Tensor:
-        """`hidden_norm(fc(captured))`: captured target states `[*, m * d]` to `[*, d]`."""
+        """`hidden_norm(fc(captured))`: captured target states `[*, m * t]` to `[*, d]`."""
         out: Tensor = self.hidden_norm(self.fc(captured))
         return out
 
@@ -78,14 +84,17 @@ class BlockDraftModel(nn.Module):
         anchor_positions: Tensor,
         context_kv: Tensor,
         context_mask: Tensor,
+        block_size: int | None = None,
     ) -> Tensor:
         """Hidden states `[B, block_size, d]` of one block a request, after the final norm.
+
+        `block_size` is the deployment's at run time; None is the checkpoint's.
 
         `anchor_tokens [B]`, `anchor_positions [B]`, `context_kv [B, L, W, 2, kv_heads, head_dim]`,
         `context_mask [B, W]` (True: the column may be read). Every slot reads the same columns and
         the whole block.
         """
-        size = self._block_size
+        size = self._block_size if block_size is None else block_size
         tokens = anchor_tokens.new_full((anchor_tokens.shape[0], size), self._mask_token_id)
         tokens[:, 0] = anchor_tokens
         offsets = torch.arange(size, device=anchor_positions.device)

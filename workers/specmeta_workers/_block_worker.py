@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ._draft_worker import DraftWorker, Metadata
 from ._windows import ContextWindows
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ._choosing import Choose
+    from ._dense import DenseShape
 
 
 class BlockWorker(DraftWorker[Metadata]):
     """A worker whose drafter reads projections of the target's captured states."""
 
     def _make_windows(self, device: torch.device) -> ContextWindows:
-        # Any: the deployment's drafter is one of a union, of which only the sizes matter here.
-        drafter: Any = self.deployment.drafter
+        shape: DenseShape = self.draft_model.shape
         return ContextWindows(
             num_slots=self.deployment.engine.num_seq_slots,
-            num_stages=drafter.num_layers,
+            num_stages=self.deployment.drafter.num_layers,
             window=self.deployment.window_size,
-            num_kv_heads=drafter.num_key_value_heads,
-            head_dim=drafter.head_dim,
+            num_kv_heads=shape.num_key_value_heads,
+            head_dim=shape.head_dim,
             dtype=self.draft_model.dtype,
             device=device,
         )
@@ -58,5 +58,7 @@ class BlockWorker(DraftWorker[Metadata]):
         windows = self.windows
         starts = windows.context_lens.index_select(0, slots)
         readable = windows.readable(starts, windows.valid_lens.index_select(0, slots))
-        hidden: Tensor = self.draft_model.block(anchors, starts, windows.read(slots), readable)
+        hidden: Tensor = self.draft_model.block(
+            anchors, starts, windows.read(slots), readable, self.deployment.block_size
+        )
         return hidden

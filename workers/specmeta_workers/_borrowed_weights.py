@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
+from specmeta import CheckpointError
+
 from ._checkpoint import read_config, read_tensors, weight_files
-from ._errors import CheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from safetensors import SafetensorError, safe_open
 
-from ._errors import CheckpointError
+from specmeta import CheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

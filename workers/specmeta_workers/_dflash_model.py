@@ -32,8 +32,6 @@ class DFlashDraftModel(BlockDraftModel):
     def __init__(self, config: DFlashDrafterConfig) -> None:
         super().__init__(config)
         self.config = config
-        # The slot that yields the first draft.
-        self.first_slot = config.block_size - config.max_block_drafts
 
     def draft_logits(self, hidden: Tensor, num_drafts: int) -> Tensor:
         """Logits `[B, K, V]` of the K drafts of `hidden [B, block_size, d]`."""

@@ -2,7 +2,8 @@
 
 One forward gives the base logits of every slot; the Markov head then walks the slots and adds a
 bias that depends on the token drafted just before (DSpark, arXiv 2607.05147). Slot i predicts the
-token at `anchor + i + 1`.
+token at `anchor + i + 1`; in the fill-in layout (`mask_at_position`) it fills its own position
+`anchor + i`, and slot 0 yields nothing.
 """
 
 from __future__ import annotations
@@ -26,17 +27,12 @@ class DSparkDraftModel(BlockDraftModel):
     """Drafter whose parameters carry the names of the published DeepSpec checkpoints.
 
     Raises:
-        ValueError: the configuration asks for what this class does not implement: a causal window
-            or a mask-at-position anchor.
+        ValueError: the configuration asks for a causal window, which is not implemented, or leaves
+            out sizes of the layers.
 
     """
 
     def __init__(self, config: DSparkDrafterConfig) -> None:
-        if config.anchor_convention != "anchor_first":
-            raise ValueError(
-                f"anchor_convention: {config.anchor_convention} is not DSpark's; a drafter whose "
-                "slots predict their own position is a DFlash drafter: load it as one"
-            )
         super().__init__(config)
         self.config = config
         width = config.hidden_size
@@ -54,7 +50,7 @@ class DSparkDraftModel(BlockDraftModel):
         self, hidden: Tensor, anchor_tokens: Tensor, num_drafts: int, choose: Choose = greedy
     ) -> Tensor:
         """Draft tokens `[B, K]` of `hidden [B, block_size, d]`; what serving needs."""
-        return self._walk(hidden[:, :num_drafts], anchor_tokens, choose)[0]
+        return self._walk(self._yielding(hidden, num_drafts), anchor_tokens, choose)[0]
 
     def confidence(self, hidden: Tensor, anchor_tokens: Tensor, tokens: Tensor) -> Tensor:
         """Chance `[B, K]` that each draft is accepted, given that those before it were.
@@ -66,7 +62,7 @@ class DSparkDraftModel(BlockDraftModel):
 
         """
         previous = torch.cat((anchor_tokens[:, None], tokens[:, :-1]), 1)
-        logits = self._confidence(hidden[:, : tokens.shape[1]], previous)
+        logits = self._confidence(self._yielding(hidden, tokens.shape[1]), previous)
         if logits is None:
             raise ValueError(
                 "enable_confidence_head: this drafter has no confidence head; use one that has"
@@ -81,7 +77,7 @@ class DSparkDraftModel(BlockDraftModel):
         `hidden [B, block_size, d]` of `block`, `anchor_tokens [B]`, K = `num_drafts` to
         `(tokens [B, K], corrected logits [B, K, V], confidence logits [B, K] or None)`.
         """
-        hidden = hidden[:, :num_drafts]
+        hidden = self._yielding(hidden, num_drafts)
         tokens, logits = self._walk(hidden, anchor_tokens, greedy)
         previous = torch.cat((anchor_tokens[:, None], tokens[:, :-1]), 1)
         return tokens, logits, self._confidence(hidden, previous)
@@ -96,6 +92,10 @@ class DSparkDraftModel(BlockDraftModel):
         if self.markov_head is not None:
             logits = logits + self.markov_head.bias(previous_tokens, hidden)
         return logits, self._confidence(hidden, previous_tokens)
+
+    def _yielding(self, hidden: Tensor, num_drafts: int) -> Tensor:
+        """States `[B, K, d]` of the slots that yield drafts."""
+        return hidden[:, self.first_slot : self.first_slot + num_drafts]
 
     def _walk(self, hidden: Tensor, anchor_tokens: Tensor, choose: Choose) -> tuple[Tensor, Tensor]:
         logits: Tensor = self.lm_head(hidden)

@@ -25,7 +25,3 @@ class StaleSlotError(SlotError, RuntimeError):
 
 class ContextGapError(ValueError):
     """A context chunk that does not continue where the request's window ends."""
-
-
-class CheckpointError(ValueError):
-    """A checkpoint that cannot be read: the message names the file, the key or tensor, the cure."""

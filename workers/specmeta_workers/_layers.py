@@ -15,6 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ._dense import dense_shape
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -194,14 +196,15 @@ class DraftLayer(nn.Module):
 
     @classmethod
     def of(cls, config: DrafterConfig) -> DraftLayer:
-        """A layer of a drafter's sizes."""
+        """A layer of a drafter's sizes. Raises ``ValueError`` where some are not stated."""
+        shape = dense_shape(config)
         return cls(
             hidden_size=config.hidden_size,
-            intermediate_size=config.intermediate_size,
-            num_heads=config.num_attention_heads,
-            num_kv_heads=config.num_key_value_heads,
-            head_dim=config.head_dim,
-            eps=config.rms_norm_eps,
+            intermediate_size=shape.intermediate_size,
+            num_heads=shape.num_attention_heads,
+            num_kv_heads=shape.num_key_value_heads,
+            head_dim=shape.head_dim,
+            eps=shape.rms_norm_eps,
         )
 
     def forward(

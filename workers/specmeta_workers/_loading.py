@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from specmeta import DFlashDrafterConfig, DSparkDrafterConfig, MTPDrafterConfig
+from specmeta import (
+    CheckpointError,
+    DFlashDrafterConfig,
+    DSparkDrafterConfig,
+    MTPDrafterConfig,
+    read_drafter_config,
+)
 
 from ._borrowed_weights import EMBEDDING, HEAD, borrowed_weights
-from ._checkpoint import read_tensors, shapes, weight_files
-from ._config_reader import read_drafter_config
+from ._checkpoint import read_config, read_tensors, shapes, weight_files
 from ._dflash_model import DFlashDraftModel
 from ._dspark_model import DSparkDraftModel
-from ._errors import CheckpointError
+from ._implemented import check_implemented
 from ._mtp_model import MTPDraftModel
 
 if TYPE_CHECKING:
@@ -47,6 +52,7 @@ def load_draft_model(
     target: nn.Module | str | Path | None = None,
     *,
     dtype: DType | torch.dtype | None = None,
+    stated: Mapping[str, object] | None = None,
 ) -> DraftModel:
     """Load a drafter, ready for inference.
 
@@ -55,6 +61,7 @@ def load_draft_model(
         target: where the embedding and the head come from if the checkpoint has none: a
             `transformers` causal language model, or its checkpoint directory.
         dtype: floating type of the weights; None keeps the checkpoint's.
+        stated: facts that no file of the checkpoint states (see `specmeta.read_drafter_config`).
 
     Returns:
         The model of the configuration's kind in eval mode, on the CPU, without gradients.
@@ -68,7 +75,8 @@ def load_draft_model(
     """
     wanted = _wanted(dtype)
     directory = Path(path)
-    config = read_drafter_config(directory)
+    config = read_drafter_config(directory, stated=stated)
+    check_implemented(*read_config(directory))
     files = weight_files(directory)
     found = shapes(files)
     _check_sizes(directory, config, found)
@@ -108,19 +116,16 @@ def _check_sizes(
     limits = {
         layers: (config.num_layers, len(found), f"there are {len(found)} tensors"),
         "hidden_size": (config.hidden_size, largest, widest),
-        "intermediate_size": (config.intermediate_size, largest, widest),
-        "num_attention_heads": (config.num_attention_heads, largest, widest),
-        "head_dim": (config.head_dim, largest, widest),
+        "intermediate_size": (config.intermediate_size or 0, largest, widest),
+        "num_attention_heads": (config.num_attention_heads or 0, largest, widest),
+        "head_dim": (config.head_dim or 0, largest, widest),
         # The tensors of this size may all be the target's.
         "vocab_size": (config.vocab_size, max(largest, 2**31), "no vocabulary is that large"),
     }
     if not isinstance(config, MTPDrafterConfig):
-        longest = config.max_position_embeddings
-        limits["block_size"] = (
-            config.block_size,
-            longest,
-            f"max_position_embeddings is {longest}",
-        )
+        longest = config.max_position_embeddings or 2**20
+        why = f"max_position_embeddings is {longest}"
+        limits["block_size"] = (config.block_size, longest, why)
     if isinstance(config, DSparkDrafterConfig):
         limits["markov_rank"] = (config.markov_rank, largest, widest)
     for key, (size, limit, why) in limits.items():

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ._choosing import greedy
+from ._dense import dense_shape
 from ._layers import DraftLayer, RMSNorm, RotaryEmbedding
 
 if TYPE_CHECKING:
@@ -38,14 +39,15 @@ class MTPDraftModel(nn.Module):
         super().__init__()
         _check_supported(config)
         self.config = config
-        width, eps = config.hidden_size, config.rms_norm_eps
+        self.shape = dense_shape(config)
+        width, eps = config.hidden_size, self.shape.rms_norm_eps
         self.embed_tokens = nn.Embedding(config.vocab_size, width)
         self.enorm = RMSNorm(width, eps)
         self.hnorm = RMSNorm(width, eps)
         self.eh_proj = nn.Linear(2 * width, width, bias=False)
         self.layer = DraftLayer.of(config)
         self.norm = RMSNorm(width, eps)
-        self.rotary = RotaryEmbedding(config.head_dim, config.rope_theta)
+        self.rotary = RotaryEmbedding(self.shape.head_dim, self.shape.rope_theta)
         self.lm_head = nn.Linear(width, config.vocab_size, bias=False)
 
     @property

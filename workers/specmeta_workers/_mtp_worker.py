@@ -36,13 +36,13 @@ class MTPWorker(DraftWorker[MTPSpecMetadata]):
         return self.windows.hidden
 
     def _make_windows(self, device: torch.device) -> StateWindows:
-        drafter = self.deployment.drafter
+        drafter, shape = self.deployment.drafter, self.draft_model.shape
         return StateWindows(
             num_slots=self.deployment.engine.num_seq_slots,
             num_stages=drafter.num_layers,
             window=self.deployment.window_size,
-            num_kv_heads=drafter.num_key_value_heads,
-            head_dim=drafter.head_dim,
+            num_kv_heads=shape.num_key_value_heads,
+            head_dim=shape.head_dim,
             hidden_size=drafter.hidden_size,
             dtype=self.draft_model.dtype,
             device=device,

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import torch
 
-from specmeta import Deployment, EngineConfig
+from specmeta import CheckpointError, Deployment, EngineConfig, read_target_config
 
-from ._config_reader import read_target_config
-from ._errors import CheckpointError
 from ._loading import load_draft_model
 from ._methods import METHODS, usual_draft_len
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
@@ -144,6 +142,7 @@ def load_pair(
     *,
     prompts: Sequence[Prompt] | str | Path | None = None,
     engine: EngineConfig | None = None,
+    stated: Mapping[str, object] | None = None,
 ) -> Pair:
     """Load a target and its drafter from their directories.
 
@@ -156,6 +155,7 @@ def load_pair(
         prompts: prompts, or a JSON Lines file of `{"text": ..., "document": ...}`; None takes the
             texts that are bundled with the package.
         engine: sizes and dtype; None is `default_engine()`.
+        stated: facts that no file of the drafter states (see `specmeta.read_drafter_config`).
 
     Raises:
         CheckpointError: a file is missing or cannot be used; the message says which and why.
@@ -165,7 +165,7 @@ def load_pair(
     target_path, drafter_path = Path(target), Path(drafter)
     engine = default_engine() if engine is None else engine
     target_config = read_target_config(target_path)
-    draft_model = load_draft_model(drafter_path, target_path, dtype=engine.dtype)
+    draft_model = load_draft_model(drafter_path, target_path, dtype=engine.dtype, stated=stated)
     deployment = _compose(target_config, draft_model, engine)
     model, tokenizer = _load_target(target_path, engine.dtype)
     if prompts is None:

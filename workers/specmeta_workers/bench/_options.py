@@ -177,10 +177,9 @@ class AcceptLengthOptions:
                 f"new_tokens: {self.new_tokens} is the prefill's token alone; ask for at least 2"
             )
         prompt = max(len(prompt.token_ids) for prompt in first.prompts[: self.requests])
-        positions = min(
-            first.deployment.target.max_position_embeddings,
-            *(pair.deployment.drafter.max_position_embeddings for pair in pairs),
-        )
+        models = (first.deployment.target, *(pair.deployment.drafter for pair in pairs))
+        stated = [model.max_position_embeddings for model in models]
+        positions = min((limit for limit in stated if limit is not None), default=2**31)
         most = positions - prompt - max(self.draft_lens) - 1
         if most < 2:
             longest = max(self.draft_lens)

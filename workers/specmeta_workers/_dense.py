@@ -1,0 +1,52 @@
+"""What building a dense drafter needs beyond the contract: heads, widths, epsilon, rotary base."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from specmeta import DrafterConfig
+
+_FIELDS = (
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "intermediate_size",
+    "rms_norm_eps",
+    "rope_theta",
+)
+
+
+@attrs.frozen
+class DenseShape:
+    """Decoder layers of the Qwen3 kind, every size known."""
+
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    intermediate_size: int
+    rms_norm_eps: float
+    rope_theta: float
+
+
+def dense_shape(config: DrafterConfig) -> DenseShape:
+    """The layers that a drafter's configuration describes.
+
+    Raises:
+        ValueError: it leaves sizes out, or its layers are of another kind.
+
+    """
+    if config.attention_kind != "grouped_query":
+        raise ValueError(
+            f"attention_kind: {config.attention_kind} is not implemented; the draft models have "
+            "grouped_query attention"
+        )
+    absent = [name for name in _FIELDS if getattr(config, name) is None]
+    if absent:
+        raise ValueError(
+            f"{', '.join(absent)}: not stated by the checkpoint, and a draft model needs them; add "
+            "the values that it was trained with to its config.json"
+        )
+    return DenseShape(**{name: getattr(config, name) for name in _FIELDS})
