@@ -10,12 +10,15 @@ from ._errors import show
 from ._files import Document, gguf_document, read_document, tensor_shapes
 from ._findings import InputError, Origin, Origins, finding
 from ._findings import Path as Location
-from ._parts import Parts
+from ._parts import STATED, Parts
 from ._rules import FACTS_DISAGREE
 from ._target import TargetConfig
 
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 _NOWHERE: Origins = MappingProxyType({})
+
+# A width that a file leaves out is the other one.
+_DERIVED = {"target_hidden_size": "hidden_size", "draft_vocab_size": "vocab_size"}
 
 Source = tuple[Mapping[str, object], Origins]
 """Facts by name, and where they were stated."""
@@ -127,19 +130,27 @@ def gathered(sources: Iterable[Source], decoding_type: str | None) -> Facts:
         for name, value in facts.items():
             if name in stated and stated[name] != value:
                 fact = f"{show(value)} although {show(stated[name])} is stated too"
-                place = places.get((name,)) or origins.get((name,))
+                place = places.get((name,)) or origins[(name,)]
                 found.append(finding(FACTS_DISAGREE, name, fact, value=value, origin=place))
             stated[name] = value
-            if (name,) in places:
-                origins[(name,)] = places[(name,)]
+            origins[(name,)] = places.get((name,)) or _option(name)
     if found:
         raise InputError.of(found)
     return Facts(stated, origins, decoding_type)
+
+
+def _option(name: str) -> Origin:
+    """The place of a fact that the caller states, as the user of the command knows it."""
+    return Origin(Document(STATED, None), (name,))
 
 
 def _add(
     parts: Parts, part: Literal["target", "drafter"], reading: Reading, checkpoint: Checkpoint
 ) -> None:
     parts.origins[(part,)] = Origin(checkpoint.document, ())
-    parts.origins.update({(part, *path): origin for path, origin in reading.origins.items()})
+    origins = dict(reading.origins)
+    for name, source in _DERIVED.items():
+        if (source,) in origins:
+            origins.setdefault((name,), origins[(source,)])
+    parts.origins.update({(part, *path): origin for path, origin in origins.items()})
     parts.findings.extend(reading.findings)

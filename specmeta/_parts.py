@@ -30,6 +30,9 @@ from ._overrides import CompileKey, RuleOverride
 from ._rules import PART_UNREADABLE, RULES
 from ._target import TargetConfig
 
+STATED = "--state"
+"""Stands for the file of a fact that the caller states."""
+
 
 @dataclass(slots=True)
 class Parts:

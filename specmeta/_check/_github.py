@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ._options import file_of
 from ._report import Report
 
 _COMMANDS = {"error": "error", "warning": "warning", "overridden": "notice"}
@@ -13,7 +14,7 @@ def commands(report: Report) -> Iterator[str]:
         for message in item.unreadable:
             yield f"::error title=unreadable::{_data(message)}"
         for found in item.findings:
-            properties = {"file": found.file, "line": found.line, "title": found.rule}
+            properties = {"file": file_of(found), "line": found.line, "title": found.rule}
             given = ",".join(
                 f"{name}={_property(str(value))}"
                 for name, value in properties.items()

@@ -5,6 +5,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from .._findings import Finding
+from .._parts import STATED
+
 _LAYOUTS = {
     "deepspec": "DeepSpec",
     "deepseek_v4": "DeepSeek-V4",
@@ -25,6 +28,11 @@ class Options(NamedTuple):
     roots: tuple[Path, ...] = ()
     mid_run: bool = False
     weights: bool = True
+
+
+def file_of(found: Finding) -> str | None:
+    """The file that a finding points to; a fact on the command line is in none."""
+    return None if found.file == STATED else found.file
 
 
 def layout_of(dialect: str) -> str:

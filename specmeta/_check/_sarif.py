@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from .._findings import Finding
 from .._rules import FAMILIES, RULES
+from ._options import file_of
 from ._report import InputReport, Report
 from ._text import printable
 
@@ -79,7 +80,7 @@ def _url(report: str) -> str:
 
 
 def _result(item: InputReport, found: Finding, position: int) -> dict[str, object]:
-    place: dict[str, object] = {"artifactLocation": {"uri": _uri(found.file or item.path)}}
+    place: dict[str, object] = {"artifactLocation": {"uri": _uri(file_of(found) or item.path)}}
     if found.line is not None:
         place["region"] = {"startLine": found.line}
     logical = {"fullyQualifiedName": printable(found.field), "kind": "member"}

@@ -33,4 +33,4 @@ def read_json_lines(stream: BinaryIO, name: str) -> Iterator[Document]:
             fact = f"the input holds more than the limit of {size(MAX_STREAM_BYTES)}"
             raise input_error(name, number, fact, "split it into several files")
         if content.strip():
-            yield parse_json(content, name, first_line=number)
+            yield parse_json(content.rstrip(b"\r\n"), name, first_line=number)
