@@ -76,7 +76,7 @@ def test_slots_and_not_the_batch_decide_the_state() -> None:
 
 
 def test_a_window_bounds_the_state_of_long_sequences() -> None:
-    positions = {"max_position_embeddings": 1_048_576, "max_seq_len": 1_048_576}
+    positions: dict[str, Any] = {"max_position_embeddings": 1_048_576, "max_seq_len": 1_048_576}
     windowed = buffer_sizes(make_deployment(**positions))
     assert windowed.slot_state == buffer_sizes(make_deployment()).slot_state
     dense = buffer_sizes(make_deployment(**positions, sliding_window=None))
