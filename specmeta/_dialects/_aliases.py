@@ -74,8 +74,9 @@ ALIASES: Mapping[str, tuple[Alias, ...]] = {
         _anchor("shift_label"),
         _anchor("dspark_bonus_anchor", inverse=True),
     ),
+    # Says something of windowed layers alone: files without any have it, at its default.
+    "windowed_causality": (_causal("sliding_window_non_causal", inverse=True),),
     "window_causality": (
-        _causal("sliding_window_non_causal", inverse=True),
         _causal("dflash_config.causal"),
         _causal("is_causal"),
         _causal("full_attention_causal"),

@@ -8,7 +8,7 @@ others trained in this form state their conventions, or are asked for them.
 
 from .._drafter import DSparkDrafterConfig
 from ._facts import Facts
-from ._reading import Reading, block_fields, build, dspark_fields, finish, sizes
+from ._reading import Reading, block_fields, build, causality, dspark_fields, finish, sizes
 
 ARCHITECTURES = ("Qwen3DSparkModel", "Gemma4DSparkModel")
 OTHER_ARCHITECTURES = ("LingDSparkModel", "K3DSparkModel", "DSparkDraftModel")
@@ -21,15 +21,13 @@ def read(facts: Facts, architecture: str) -> Reading:
     fields |= dspark_fields(facts)
     known = architecture in ARCHITECTURES
     has_head = fields["markov_rank"] not in (0, None) or fields["enable_confidence_head"] is True
-    anchor, causality = facts.get("anchor_convention"), facts.get("window_causality")
+    anchor = facts.get("anchor_convention")
     if anchor is not None:
         fields["anchor_convention"] = anchor.value
     elif known and has_head:
         fields["anchor_convention"] = "anchor_first"
     else:
         fields["anchor_convention"] = facts.required("anchor_convention")
-    if causality is not None or not known:
-        fields["window_causality"] = facts.required("window_causality")
-    else:
-        fields["window_causality"] = "non_causal"
+    fixed = "non_causal" if known else None
+    fields["window_causality"] = causality(facts, fields["sliding_window"], fixed)
     return finish(facts, build(facts, DSparkDrafterConfig, fields), "deepspec")

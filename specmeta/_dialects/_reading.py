@@ -89,8 +89,12 @@ def window(facts: Facts, section: Path = ()) -> object:
     )
     key = ".".join(str(part) for part in (*section, "layer_types"))
     if types is None:
-        return size if facts.at((*section, "use_sliding_window")) is not False else None
-    kinds = {str(kind) for kind in types} if isinstance(types, list) else set()
+        return size if facts.at((*section, "use_sliding_window")) is True else None
+    count = facts.at((*section, "num_hidden_layers"))
+    if not isinstance(types, list) or (type(count) is int and len(types) != count):
+        facts.unsupported(key, f"is not one type for each of the {count} layers")
+        return None
+    kinds = {str(kind) for kind in types}
     if kinds == {"full_attention"}:
         return None
     if kinds == {"sliding_attention"}:
@@ -127,6 +131,20 @@ def block_fields(facts: Facts, width: object) -> dict[str, object]:
         "layer_id_convention": convention,
         "target_hidden_size": width if target_width is None else target_width,
     }
+
+
+def causality(facts: Facts, window: object, fixed: str | None) -> object:
+    """What a block position sees of its block: what the file says, else what its form fixes."""
+    found = facts.get("window_causality")
+    windowed = None if window is None else facts.get("windowed_causality")
+    if found is not None and windowed is not None and found.value != windowed.value:
+        facts.disagree(windowed.origin.key, found)
+    if windowed is not None:
+        facts.origins[("window_causality",)] = windowed.origin
+        return windowed.value
+    if found is not None:
+        return found.value
+    return facts.required("window_causality") if fixed is None else fixed
 
 
 def dspark_fields(facts: Facts) -> dict[str, object]:

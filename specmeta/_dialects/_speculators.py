@@ -8,7 +8,7 @@ from .. import _rules as rules
 from .._drafter import DFlashDrafterConfig, DSparkDrafterConfig, MTPDrafterConfig
 from .._findings import CheckpointError, finding
 from ._facts import Facts
-from ._reading import Reading, block_fields, build, dspark_fields, finish, sizes
+from ._reading import Reading, block_fields, build, causality, dspark_fields, finish, sizes
 
 MARKS = ("speculators_model_type", "speculators_config", "speculators_version")
 _BODY = ("transformer_layer_config",)
@@ -26,10 +26,8 @@ def read(facts: Facts) -> Reading:
     fields["draft_vocab_size"] = facts.required("draft_vocab_size")
     fields |= block_fields(facts, fields["hidden_size"])
     fields["anchor_convention"] = facts.required("anchor_convention")
-    if fields["sliding_window"] is not None or facts.get("window_causality") is not None:
-        fields["window_causality"] = facts.required("window_causality")
-    else:
-        fields["window_causality"] = "non_causal"
+    fixed = "non_causal" if fields["sliding_window"] is None else None
+    fields["window_causality"] = causality(facts, fields["sliding_window"], fixed)
     if kind == "dflash":
         return finish(facts, build(facts, DFlashDrafterConfig, fields), "speculators")
     fields |= dspark_fields(facts)

@@ -6,7 +6,7 @@ unless a key says otherwise. Mask token and layer ids have defaults there; here 
 
 from .._drafter import DFlashDrafterConfig
 from ._facts import Facts
-from ._reading import Reading, block_fields, build, finish, sizes
+from ._reading import Reading, block_fields, build, causality, finish, sizes
 
 ARCHITECTURE = "DFlashDraftModel"
 
@@ -16,5 +16,5 @@ def read(facts: Facts) -> Reading:
     fields = sizes(facts)
     fields |= block_fields(facts, fields["hidden_size"])
     fields["anchor_convention"] = facts.value("anchor_convention", "mask_at_position")
-    fields["window_causality"] = facts.value("window_causality", "non_causal")
+    fields["window_causality"] = causality(facts, fields["sliding_window"], "non_causal")
     return finish(facts, build(facts, DFlashDrafterConfig, fields), "zlab")
