@@ -133,11 +133,11 @@ def _decoding(
 ) -> DecodingConfig | None:
     """None where there is no method, which has been reported."""
     fields = gathered.decoding
-    if "max_draft_len" not in fields:
+    speculation = gathered.speculation
+    if "max_draft_len" not in fields and speculation is not None:
         fields["max_draft_len"] = defaults.get("max_draft_len", 1)
         if "max_draft_len" not in defaults and not _reported(reading, gathered, "max_draft_len"):
-            section = gathered.speculation or gathered.section
-            section.absent(gathered.spelled["max_draft_len"], "is not given (drafts of a step)")
+            speculation.absent(gathered.spelled["max_draft_len"], "is not given (drafts of a step)")
     if gathered.method is None:
         return None
     try:

@@ -65,8 +65,10 @@ class Section:
         self, fields: dict[str, object], canonical: Path, found: Found | Count | Counts
     ) -> None:
         """As `put`, of an argument that was found, or of a value made from it."""
-        value = found.value
-        fields[str(canonical[-1])] = tuple(value) if isinstance(value, list) else value
+        value: object = found.value
+        if isinstance(value, list) and canonical[0] != "stated":  # those are compared with a file
+            value = tuple(value)
+        fields[str(canonical[-1])] = value
         self._reading.origins[canonical] = found.origin
 
     def whole(self, *names: str) -> Count | None:
@@ -126,12 +128,14 @@ class Section:
             self.report(rule, found, f"{show(value)} is none of {', '.join(choices)}")
         return choice
 
-    def section(self, *names: str) -> "Section | None":
+    def section(self, *names: str, needed: str | None = None) -> "Section | None":
         """The object that is an argument's value, or that its text holds as JSON; None where the
-        argument is absent or something else, which is reported.
+        argument is something else, which is reported, or absent, as is its name in `needed`.
         """
         found = self.find(*names)
         if found is None:
+            if needed is not None:
+                self.absent(needed, "is not given, so nothing is speculated")
             return None
         value = found.value
         if isinstance(value, str):
@@ -171,7 +175,7 @@ class Section:
     def absent(self, name: str, fact: str) -> None:
         """Note that an argument is needed and was not given."""
         origin = Origin(self._reading.document, self.path)
-        key = ".".join((*filter(None, [origin.key]), name))
+        key = f"{origin.key}.{name}" if origin.key else name
         self._reading.findings.append(
             finding(rules.ARGUMENT_REQUIRED, key, fact, value=None, origin=origin)
         )

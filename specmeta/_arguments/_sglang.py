@@ -104,8 +104,12 @@ def _read_length(found: Gathered, section: Section) -> None:
         drafts = count.value - anchor
         if drafts < 1:
             section.report(rules.ARGUMENT_INVALID, count, "1 leaves no draft beside the anchor")
-        elif name != "speculative_num_steps" or found.method == "MTP" or drafts > 1:
-            counts.append((drafts, count))  # one step: all that a block drafter runs, of any length
+            continue
+        # A block drafter runs one step; its block may be wider than what is verified of it.
+        one_step = name == "speculative_num_steps" and drafts == 1 and found.method != "MTP"
+        wider = name == "speculative_dflash_block_size" and bool(counts) and drafts > counts[0][0]
+        if not one_step and not wider:
+            counts.append((drafts, count))
     tree = section.whole("speculative_eagle_topk")
     if tree is not None and tree.value > 1:
         section.report(rules.ARGUMENT_NOT_SUPPORTED, tree, f"{tree.value} drafts a tree")
@@ -135,13 +139,10 @@ def _read_sizes(found: Gathered, section: Section) -> None:
     _read_tokens(found, section)
     read_dtype(found)
     if not section.flag("disable_cuda_graph"):
-        section.put(
-            found.engine,
-            ("engine", "cuda_graph_batch_sizes"),
-            "cuda_graph_bs",
-            "cuda_graph_bs_decode",
-        )
-        if "cuda_graph_batch_sizes" not in found.engine:
+        sizes = section.wholes("cuda_graph_bs", "cuda_graph_bs_decode")
+        if sizes is not None:
+            section.put_found(found.engine, ("engine", "cuda_graph_batch_sizes"), sizes)
+        else:
             section.engine_chooses("cuda_graph_max_bs", "cuda_graph_max_bs_decode")
     mode = section.text("disaggregation_mode")
     found.pool = Pool(of_each_stage=False, disaggregated=mode not in (None, "null"))

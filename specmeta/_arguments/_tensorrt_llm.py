@@ -62,11 +62,9 @@ _IRRELEVANT = frozenset(
 def read(section: Section) -> Gathered:
     """What the arguments say."""
     found = Gathered(SPELLED, section)
-    found.speculation = section.section("speculative_config")
+    found.speculation = section.section("speculative_config", needed="speculative_config")
     found.model = section.text("model")
-    if found.speculation is None:
-        section.absent("speculative_config", "is not given, so nothing is speculated")
-    else:
+    if found.speculation is not None:
         _read_speculation(found, found.speculation)
     _read_sizes(found, section)
     return found

@@ -65,11 +65,9 @@ _IRRELEVANT = frozenset(
 def read(section: Section) -> Gathered:
     """What the arguments say."""
     found = Gathered(SPELLED, section)
-    found.speculation = section.section("speculative_config", "sc")
+    found.speculation = section.section("speculative_config", "sc", needed="speculative-config")
     found.model = section.text("model", "model_tag")
-    if found.speculation is None:
-        section.absent("speculative-config", "is not given, so nothing is speculated")
-    else:
+    if found.speculation is not None:
         _read_speculation(found, found.speculation)
     _read_sizes(found, section)
     return found

@@ -1,6 +1,7 @@
 """Arguments to be written, and what an engine's arguments cannot say."""
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -132,6 +133,17 @@ def flags_of(fields: Mapping[str, object]) -> list[str]:
         elif value is not True:
             words.append(str(value))
     return words
+
+
+def flags_text(flags: list[str]) -> str:
+    """Flags as a shell takes them, one a line."""
+    lines: list[str] = []
+    for word in flags:
+        if word.startswith("--"):
+            lines.append(word)
+        else:
+            lines[-1] += f" {shlex.quote(word)}"
+    return " \\\n".join(lines) + "\n"
 
 
 def _text(value: object) -> str:

@@ -1,0 +1,193 @@
+"""Conversion of a deployment file, or of an engine's arguments, to those of another engine."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from .._argument_files import add_arguments, drafter_facts
+from .._base import SpecModel
+from .._deployment import Deployment
+from .._deployment_file import is_deployment, read_deployment_file
+from .._files import Document
+from .._findings import Finding, InputError
+from .._parts import Parts
+from . import ENGINES, Arguments, Choices, Written, engine_of, write_arguments, write_choices
+from ._emit import to_yaml
+
+if TYPE_CHECKING:
+    from .._pairs import Checkpoint
+
+_BUNDLED = "bundled"
+_NOT_READ = "target and drafter: were not read, so the arguments alone are checked"
+_NO_DIRECTORIES = (
+    "target and drafter: a deployment file needs their directories; give --target and --drafter, "
+    "or correct the names"
+)
+
+
+class Options(NamedTuple):
+    """What the user says beside the file."""
+
+    engine_name: str | None = None
+    """Engine of the arguments; None to tell it by their names."""
+    target: Path | None = None
+    """Directory of the target, for arguments."""
+    drafter: Path | None = None
+    """Directory of the drafter, for arguments."""
+    stated: Mapping[str, object] = {}
+    """Facts of the drafter that no file states."""
+    roots: Sequence[Path] = ()
+    """Directories that the paths in a deployment file may lead to."""
+
+
+class Source(NamedTuple):
+    """What was read."""
+
+    choices: Choices | None
+    """What is written from; None where something was refused."""
+    deployment: Deployment | None
+    """The whole, where target and drafter were read too."""
+    parts: Mapping[str, object]
+    """Target and drafter, as a deployment file names them."""
+    findings: tuple[Finding, ...]
+    """Errors, warnings and overridden errors."""
+    unreadable: tuple[str, ...] = ()
+    """Messages of files that could not be read."""
+
+
+def read_source(document: Document, base: Path, options: Options) -> Source:
+    """A deployment file in `base`, or the arguments of an engine.
+
+    Raises:
+        InputError: it is neither, or an option is not for it.
+
+    """
+    if options.engine_name is None and is_deployment(document.data):
+        return _deployment_file(document, base, options)
+    name = options.engine_name or engine_of(document)
+    if name is None:
+        fact = f"is no deployment file, and no arguments that are clearly of {_names()}"
+        raise InputError(f"{document.name}: {fact}; say whose they are with --from")
+    return _arguments(document, name, options)
+
+
+def _names() -> str:
+    *first, last = ENGINES.values()
+    return f"{', '.join(first)} or {last}"
+
+
+def _deployment_file(document: Document, base: Path, options: Options) -> Source:
+    if options.target is not None or options.drafter is not None:
+        fact = "a deployment file names its target and drafter itself"
+        raise InputError(f"{document.name}: {fact}; leave out --target and --drafter")
+    reading = read_deployment_file(
+        document, base=base, roots=options.roots, stated=options.stated, weights=False
+    )
+    data = document.data
+    assert isinstance(data, dict)
+    parts = {name: data[name] for name in ("target", "drafter") if name in data}
+    drafter, deployment = parts.get("drafter"), reading.deployment
+    if isinstance(drafter, dict):
+        drafter = drafter.get("checkpoint")
+    choices = None
+    if deployment is not None:
+        choices = Choices(
+            deployment.decoding,
+            deployment.engine,
+            drafter if isinstance(drafter, str) and drafter != _BUNDLED else None,
+            parts["target"] if isinstance(parts.get("target"), str) else None,
+            deployment.drafter,
+        )
+    return Source(choices, deployment, parts, reading.findings, tuple(reading.parts.unreadable))
+
+
+def _arguments(document: Document, name: str, options: Options) -> Source:
+    parts, target, read = Parts(), None, None
+    if options.target is not None:
+        from .._pairs import add_target, open_checkpoint
+
+        with parts.reading():
+            target = open_checkpoint(options.target)
+            add_target(parts, target)
+    with parts.reading():
+        read = add_arguments(parts, document, name, target)
+    if read is None:
+        return Source(None, None, {}, tuple(parts.findings), tuple(parts.unreadable))
+    _add_drafter(parts, read, target, options)
+    choices, deployment = None, parts.compose()
+    if not any(found.severity == "error" for found in parts.findings):
+        draft_model = read.draft_model if options.drafter is None else str(options.drafter)
+        model = read.model if options.target is None else str(options.target)
+        choices = Choices(read.decoding, read.engine, draft_model, model, parts.drafter)
+    named = {} if choices is None else _named(choices, options.stated)
+    return Source(choices, deployment, named, tuple(parts.findings), tuple(parts.unreadable))
+
+
+def _add_drafter(
+    parts: Parts, read: Arguments, target: "Checkpoint | None", options: Options
+) -> None:
+    """Read the drafter where it is given, or where the target holds one."""
+    if options.target is None and options.drafter is None:
+        return
+    from .._dialects import has_bundled_drafter
+    from .._pairs import add_drafter, gathered, open_checkpoint
+
+    drafter = None
+    with parts.reading():
+        if options.drafter is not None:
+            drafter = open_checkpoint(options.drafter)
+        elif target is None or not has_bundled_drafter(target.document):
+            return
+        sources = [(options.stated, {}), drafter_facts(read)]
+        facts = gathered(sources, read.decoding.decoding_type)
+        add_drafter(parts, drafter, target, facts, weights=False)
+
+
+def _named(choices: Choices, stated: Mapping[str, object]) -> dict[str, object]:
+    drafter: object = choices.draft_model or _BUNDLED
+    if stated:
+        drafter = {"checkpoint": drafter, "stated": dict(stated)}
+    named = {} if choices.model is None else {"target": choices.model}
+    return {**named, "drafter": drafter}
+
+
+def convert(source: Source, choices: Choices, to: str) -> Written:
+    """What was read, as arguments of an engine or, for ``specmeta``, as a deployment file.
+
+    Raises:
+        InputError: a deployment file needs more than was read.
+
+    """
+    if to == "specmeta":
+        return _written_file(source, choices)
+    if source.deployment is None:
+        written = write_choices(choices, to)
+        return written._replace(notes=(*written.notes, _NOT_READ))
+    return write_arguments(
+        source.deployment, to, draft_model=choices.draft_model, model=choices.model
+    )
+
+
+def _written_file(source: Source, choices: Choices) -> Written:
+    if "target" not in source.parts:
+        raise InputError("the arguments name no target; give its directory with --target")
+    deployment = source.deployment
+    data: dict[str, object] = {
+        **source.parts,
+        "decoding": _fields(choices.decoding),
+        "engine": _fields(choices.engine),
+    }
+    if deployment is not None and deployment.overrides:
+        data["overrides"] = [_fields(override) for override in deployment.overrides]
+    if deployment is not None and deployment.compiled_for is not None:
+        data["compiled_for"] = _fields(deployment.compiled_for)
+    notes = (_NOT_READ, _NO_DIRECTORIES) if deployment is None else ()
+    return Written(to_yaml(data), [], notes)
+
+
+def _fields(model: SpecModel) -> dict[str, object]:
+    """The fields of a model that say something: the method first, then what is no default."""
+    fields = type(model).model_fields
+    names = [name for name in fields if getattr(model, name) != fields[name].default]
+    method = ["decoding_type"] if "decoding_type" in fields else []
+    return {name: getattr(model, name) for name in (*method, *names)}
