@@ -4,11 +4,18 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from specmeta import Step, check_steps
 from specmeta._files import parse_json
 from specmeta._step_documents import steps_from
-from specmeta.testing import make_deployment, make_dspark_metadata, make_mtp_metadata
+from specmeta.testing import (
+    make_deployment,
+    make_dspark_metadata,
+    make_mtp_metadata,
+    spec_metadata,
+)
 from tests.specmeta.step_cases import DEPLOYMENT, SEED, found, row, short
 
 
@@ -186,3 +193,13 @@ def test_long_recordings_are_checked_as_they_come() -> None:
     findings = check_steps(steps(), deployment=deployment)
     assert next(findings).value == 99_999  # told before the rest is read
     assert list(findings) == []
+
+
+@given(st.lists(spec_metadata(), max_size=4), st.booleans())
+def test_any_metadata_reads_back_as_the_same_steps(metadata: list[Any], mid_run: bool) -> None:
+    built = list(check_steps(map(Step, metadata), mid_run=mid_run))
+    text = json.dumps([m.model_dump(mode="json") for m in metadata]).encode()
+    steps = list(steps_from([parse_json(text, "steps.json")]))
+    assert [step.metadata for step in steps if isinstance(step, Step)] == metadata
+    read = list(check_steps(steps, mid_run=mid_run))
+    assert [(f.rule, f.message) for f in read] == [(f.rule, f.message) for f in built]
