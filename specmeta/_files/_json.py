@@ -18,6 +18,7 @@ from ._limits import (
     NumberError,
     decimal,
     decode,
+    encodes,
     input_error,
     integer,
     not_finite,
@@ -28,7 +29,7 @@ from ._limits import (
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _STRUCTURE = re.compile(rf"{_STRING}|[][{{}},]")
 _TOKEN = re.compile(rf'{_STRING}|[][{{}}:,]|\n|[^][{{}}:,\s"]+')
-_SURROGATE = re.compile(r"\\u[dD][89abAB]|\\u[dD][c-fC-F]")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _FETCH_AGAIN = "correct it there, or fetch the file again if it is cut off"
 
 
@@ -90,7 +91,8 @@ def _parse(source: _Text) -> object:
         if problem.msg == "Extra data":
             fact = f"goes on behind its end, at column {column}"
             raise input_error(source.name, line, fact, "keep one JSON value") from None
-        fact = f"is not valid JSON ({problem.msg} at column {column})"
+        reason = problem.msg.removesuffix(" at")
+        fact = f"is not valid JSON ({reason} at column {column})"
         raise input_error(source.name, line, fact, _FETCH_AGAIN) from None
 
 
@@ -136,14 +138,11 @@ def _check_bounds(source: _Text) -> None:
 
 
 def _check_surrogates(source: _Text) -> None:
-    """Refuse half a character: no message with it could be printed."""
+    """Refuse a string that could not be printed in a message."""
     for token, line in _tokens(source):
-        if token[0] == '"' and _SURROGATE.search(token):
-            try:
-                str(_DECODER.decode(token)).encode()
-            except UnicodeEncodeError:
-                fact = f"{shown(token[1:-1])} holds half of a surrogate pair"
-                raise input_error(source.name, line, fact, "write the whole character") from None
+        if token[0] == '"' and _SURROGATE.search(token) and not encodes(_DECODER.decode(token)):
+            fact = f"{shown(token[1:-1])} holds half of a surrogate pair"
+            raise input_error(source.name, line, fact, "write the whole character")
 
 
 def _tokens(source: _Text) -> Iterator[tuple[str, int]]:

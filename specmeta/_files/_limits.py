@@ -92,6 +92,15 @@ def shown(text: str) -> str:
     return ascii(cut) if not cut.isprintable() else repr(cut)
 
 
+def encodes(text: str) -> bool:
+    """Whether the text is whole characters; half of a surrogate pair could not be printed."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def shown_path(path: Path | str) -> str:
     """The path as messages name it: what is not printable in it is escaped."""
     text = str(path)

@@ -46,7 +46,9 @@ def _events(text: str, name: str) -> Iterator[Event]:
             yield event
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        at = line if mark is None else mark.line + 1
+        # The end of the file counts as a line of its own where a bracket is left open.
+        last = text.rstrip().count("\n") + 1
+        at = line if mark is None else min(mark.line + 1, last)
         raise _invalid(name, at, " ".join(filter(None, (error.context, error.problem)))) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         # An escape beyond the last character is no YAMLError in every version.

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from .._findings import InputError
 from ._document import Document, Place
-from ._limits import MAX_DEPTH, MAX_YAML_VALUES, NumberError, input_error, shown
+from ._limits import MAX_DEPTH, MAX_YAML_VALUES, NumberError, encodes, input_error, shown
 from ._yaml_scalars import plain_scalar
 
 _CORE_TAG = "tag:yaml.org,2002:"
@@ -111,6 +111,9 @@ class Builder:
     def _scalar(self, event: Event, line: int) -> None:
         self._check_tag(event, line)
         value: object = event.value
+        if not encodes(event.value):
+            fact = f"{shown(event.value)} holds half of a surrogate pair"
+            raise self._error(line, fact, "write the whole character")
         plain = event.implicit[0]
         if plain:
             try:
