@@ -131,21 +131,27 @@ GGUF_ALIASES: Mapping[str, tuple[Alias, ...]] = {
     "sliding_window": (Alias("{arch}.attention.sliding_window"),),
 }
 
+SECTIONS = (
+    "dflash_config", "dspark_config", "eagle_config", "text_config", "transformer_layer_config",
+)  # fmt: skip
+"""Objects of a file in which facts stand."""
+
 # Keys whose misspelling would silently take a default or another layout.
 SPELT = (
     "block_size", "dspark_block_size", "mask_token_id", "dspark_noise_token_id",
-    "target_layer_ids", "dspark_target_layer_ids", "aux_hidden_state_layer_ids", "markov_rank",
-    "dspark_markov_rank", "markov_head_type", "dspark_markov_head_type", "sample_from_anchor",
-    "dspark_bonus_anchor", "query_zero_predicts_next", "sliding_window_non_causal",
-    "draft_vocab_size", "target_hidden_size", "target_hidden_state", "enable_confidence_head",
+    "target_layer_ids", "dspark_target_layer_ids", "aux_hidden_state_layer_ids",
+    "eagle_aux_hidden_state_layer_ids", "markov_rank", "dspark_markov_rank", "markov_head_type",
+    "dspark_markov_head_type", "sample_from_anchor", "dspark_bonus_anchor",
+    "query_zero_predicts_next", "sliding_window_non_causal", "draft_vocab_size",
+    "target_hidden_size", "target_hidden_state", "enable_confidence_head",
     "confidence_head_with_markov", "dflash_config", "dspark_config",
 )  # fmt: skip
 
-# Keys that look like one of those and are not.
-KNOWN = {
-    alias.key.rpartition(".")[2] for aliases in ALIASES.values() for alias in aliases
-} | {
-    "num_target_layers", "num_anchors", "runtime_block_size", "dspark_draft_topk",
-    "num_hidden_layers", "hidden_size", "vocab_size", "num_aux_hidden_states",
-    *SPELT,
-}  # fmt: skip
+# Keys that are no misspelling, however near they are to one of those.
+KNOWN = frozenset(
+    {
+        *SPELT,
+        *(alias.key.rpartition(".")[2] for spelt in ALIASES.values() for alias in spelt),
+        *("num_target_layers", "runtime_block_size", "num_aux_hidden_states", "vocab_size"),
+    }
+)

@@ -17,6 +17,9 @@ ARCHITECTURE = "Qwen3MTPModel"
 def read_own(facts: Facts) -> Reading:
     """The canonical form of a separate MTP drafter. Raises `CheckpointError`."""
     fields = sizes(facts, layers="num_nextn_predict_layers")
+    causality = facts.get("window_causality")
+    if causality is not None and causality.value != "causal":
+        facts.unsupported(causality.origin.key, "a layer that drafts token by token is causal")
     fields["target_hidden_state"] = facts.required("target_hidden_state")
     return finish(facts, build(facts, MTPDrafterConfig, fields), "specmeta")
 

@@ -77,11 +77,11 @@ def sizes(facts: Facts, section: Path = (), layers: str = "num_hidden_layers") -
         "attention_kind": "grouped_query",
         **{name: facts.of_file(name, None, section) for name in _SIZES},
         "rope_theta": _rope_theta(facts, section),
-        "sliding_window": window(facts, section),
+        "sliding_window": window(facts, section, layers),
     }
 
 
-def window(facts: Facts, section: Path = ()) -> object:
+def window(facts: Facts, section: Path = (), layers: str = "num_hidden_layers") -> object:
     """The window that all layers share; None where they attend to the whole context."""
     types, size = (
         facts.at((*section, "layer_types")),
@@ -90,7 +90,7 @@ def window(facts: Facts, section: Path = ()) -> object:
     key = ".".join(str(part) for part in (*section, "layer_types"))
     if types is None:
         return size if facts.at((*section, "use_sliding_window")) is True else None
-    count = facts.at((*section, "num_hidden_layers"))
+    count = facts.at((*section, layers))
     if not isinstance(types, list) or (type(count) is int and len(types) != count):
         facts.unsupported(key, f"is not one type for each of the {count} layers")
         return None
