@@ -25,12 +25,21 @@ def open_arguments(path: Path) -> Document:
         InputError: the file cannot be read.
 
     """
-    content, name = read_bytes(path), shown_path(path)
-    if path.suffix not in _DOCUMENTS:
+    return parse_arguments(read_bytes(path), shown_path(path), suffix=path.suffix)
+
+
+def parse_arguments(content: bytes, name: str, *, suffix: str = "") -> Document:
+    """As `open_arguments`, of content that has been read.
+
+    Raises:
+        InputError: it cannot be read as one of them.
+
+    """
+    if suffix not in _DOCUMENTS:
         text = decode(content, name, 1)
         if is_command(text):
             return parse_command(text, name)
-    return parse_document(content, name, suffix=path.suffix)
+    return parse_document(content, name, suffix=suffix)
 
 
 def add_arguments(

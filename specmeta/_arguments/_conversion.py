@@ -102,7 +102,7 @@ def _deployment_file(document: Document, base: Path, options: Options) -> Source
 
 
 def _arguments(document: Document, name: str, options: Options) -> Source:
-    parts, target, read = Parts(), None, None
+    parts, target = Parts(), None
     if options.target is not None:
         from .._pairs import add_target, open_checkpoint
 
@@ -111,15 +111,15 @@ def _arguments(document: Document, name: str, options: Options) -> Source:
             add_target(parts, target)
     with parts.reading():
         read = add_arguments(parts, document, name, target)
-    if read is None:
+    if parts.decoding is None:  # refused, and collected
         return Source(None, None, {}, tuple(parts.findings), tuple(parts.unreadable))
     _add_drafter(parts, read, target, options)
     choices, deployment = None, parts.compose()
     if not any(found.severity == "error" for found in parts.findings):
-        draft_model = read.draft_model if options.drafter is None else str(options.drafter)
-        model = read.model if options.target is None else str(options.target)
+        model = read.model or _text(options.target)
+        draft_model = read.draft_model or _text(options.drafter)
         choices = Choices(read.decoding, read.engine, draft_model, model, parts.drafter)
-    named = {} if choices is None else _named(choices, options.stated)
+    named = _named(read, options)
     return Source(choices, deployment, named, tuple(parts.findings), tuple(parts.unreadable))
 
 
@@ -143,12 +143,17 @@ def _add_drafter(
         add_drafter(parts, drafter, target, facts, weights=False)
 
 
-def _named(choices: Choices, stated: Mapping[str, object]) -> dict[str, object]:
-    drafter: object = choices.draft_model or _BUNDLED
-    if stated:
-        drafter = {"checkpoint": drafter, "stated": dict(stated)}
-    named = {} if choices.model is None else {"target": choices.model}
-    return {**named, "drafter": drafter}
+def _named(read: Arguments, options: Options) -> dict[str, object]:
+    """Target and drafter for a deployment file: their directories, or the names at least."""
+    drafter: object = _text(options.drafter) or read.draft_model or _BUNDLED
+    if options.stated:
+        drafter = {"checkpoint": drafter, "stated": dict(options.stated)}
+    target = _text(options.target) or read.model
+    return {**({} if target is None else {"target": target}), "drafter": drafter}
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 def convert(source: Source, choices: Choices, to: str) -> Written:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 # Words of letters alone may be values of another type: yes, on, null, y ...
-_PLAIN = re.compile(r"(?:\.{0,2}/)?[A-Za-z_][A-Za-z0-9_./-]*")
+_PLAIN = re.compile(r"(?:\.{0,2}/)?[A-Za-z_][A-Za-z0-9_./-]*(?: [A-Za-z0-9_.]+)*")
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 
 

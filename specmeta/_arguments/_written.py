@@ -1,6 +1,5 @@
 """Arguments to be written, and what an engine's arguments cannot say."""
 
-import json
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -122,14 +121,12 @@ def parallel(size: int) -> int | None:
 
 
 def flags_of(fields: Mapping[str, object]) -> list[str]:
-    """The flags of a command: lists as several words, objects as JSON, true as a bare flag."""
+    """The flags of a command: lists as several words, true as a bare flag."""
     words: list[str] = []
     for name, value in fields.items():
         words.append(f"--{name}")
         if isinstance(value, tuple | list):
             words.extend(map(str, value))
-        elif isinstance(value, dict):
-            words.append(json.dumps(value))
         elif value is not True:
             words.append(str(value))
     return words

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from . import bench, check, rules, schema
+from . import bench, check, convert, rules, schema
 from ._help import NO_VALUE, Command, Group
 
 app = typer.Typer(
@@ -17,6 +17,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command(name="check", cls=Command)(check.check)
+app.command(name="convert", cls=Command)(convert.convert)
 app.command(name="rules", cls=Command)(rules.rules)
 app.command(name="schema", cls=Command)(schema.schema)
 app.add_typer(bench.app, name="bench")

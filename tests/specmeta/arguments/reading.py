@@ -64,14 +64,14 @@ def changed(fields: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def read(engine_name: str, speculation: dict[str, Any] | None = None, **top: Any) -> Arguments:
+def read(engine_name: str, speculation: dict[str, Any] | None = None, /, **top: Any) -> Arguments:
     """The minimal arguments with changes, read; ``_`` in the names of `top` is as spelled."""
     content = text(engine_name, top, speculation or {})
     return read_arguments(parse_yaml(content, "arguments.yaml"), engine_name)
 
 
 def refused(
-    engine_name: str, speculation: dict[str, Any] | None = None, **top: Any
+    engine_name: str, speculation: dict[str, Any] | None = None, /, **top: Any
 ) -> tuple[Finding, ...]:
     """What is found in the minimal arguments with changes."""
     with pytest.raises(InputError) as caught:
