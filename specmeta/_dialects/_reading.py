@@ -89,7 +89,8 @@ def window(facts: Facts, section: Path = (), layers: str = "num_hidden_layers") 
     )
     key = ".".join(str(part) for part in (*section, "layer_types"))
     if types is None:
-        return size if facts.at((*section, "use_sliding_window")) is True else None
+        used = facts.at((*section, "use_sliding_window")) is True
+        return (facts.required("sliding_window") if size is None else size) if used else None
     count = facts.at((*section, layers))
     if not isinstance(types, list) or (type(count) is int and len(types) != count):
         facts.unsupported(key, f"is not one type for each of the {count} layers")
