@@ -147,7 +147,7 @@ def read_target(document: Document) -> Reading:
     """The sizes of a target. Raises `CheckpointError` with every problem."""
     raw = _mapping(document)
     section = _section(raw)
-    facts = Facts(document, raw, _NOTHING, _NOWHERE, ALIASES)
+    facts = Facts(document, raw, _NOTHING, _NOWHERE, may_be_stated=False)
     streams = facts.of_file("hc_mult", None, section)
     fields = {
         "hidden_size": facts.size("hidden_size", None, section),

@@ -52,12 +52,15 @@ class Facts:
         stated_origins: Origins,
         aliases: Mapping[str, tuple[Alias, ...]] = ALIASES,
         prefix: Path = (),
+        *,
+        may_be_stated: bool = True,
     ) -> None:
         self.document = document
         self.findings: list[Finding] = []
         self.origins: dict[Path, Origin] = {(): Origin(document, prefix)}
         self._data, self._prefix, self._aliases = data, prefix, aliases
         self._stated, self._stated_origins = stated, stated_origins
+        self._may_be_stated = may_be_stated
 
     def get(self, fact: str) -> Found | None:
         """The fact where the file or the user states it; None where neither does."""
@@ -104,6 +107,8 @@ class Facts:
             origin=self.origins[()],
         )
         remedy = f"state it: {told}, or stated={{...}} in Python"
+        if not self._may_be_stated:
+            remedy = "add the key to the file, with the value of the model"
         close = self._near(fact)
         if close is not None:
             remedy += f"; did you mean it by {close!r}?"
