@@ -45,7 +45,11 @@ def draft_from(rig: Rig, states: Tensor, *, first: int, bonus: int) -> list[int]
     kv = model.context_kv(model.project_context(kept), positions).transpose(0, 1)[None]
     anchor = torch.tensor([bonus])
     hidden = model.block(
-        anchor, torch.tensor([end]), kv, torch.ones(1, kept.shape[0], dtype=torch.bool)
+        anchor,
+        torch.tensor([end]),
+        kv,
+        torch.ones(1, kept.shape[0], dtype=torch.bool),
+        rig.deployment.block_size,
     )
     drafts: Tensor = model.draft(hidden, anchor, rig.width - 1)
     return drafts[0].tolist()

@@ -15,6 +15,8 @@ DENSE: dict[str, Any] = {
     "num_key_value_heads": 2,
     "head_dim": 6,
     "vocab_size": 41,
+    "draft_vocab_size": 41,
+    "attention_kind": "grouped_query",
     "max_position_embeddings": 512,
     "rms_norm_eps": 1e-5,
     "rope_theta": 500.0,

@@ -76,7 +76,12 @@ def block_hidden(
 def golden_round(
     raw: dict[str, Any], weights: dict[str, Tensor], states: Tensor, anchor: int, position: int
 ) -> dict[str, Tensor]:
-    """One round, under the names of the parity files."""
+    """One round, under the names of the parity files.
+
+    Slot k predicts the token behind its own. With `sample_from_anchor` false it fills its own
+    position instead: slot 0, the anchor's, passes the heads like the others and yields nothing, and
+    the token before it and before slot 1 is the anchor.
+    """
     hidden = block_hidden(raw, weights, states, anchor, position)
     head = weights.get("lm_head.weight", weights["embed_tokens.weight"])
     base = hidden @ head.T
@@ -84,6 +89,7 @@ def golden_round(
     state = torch.zeros(rank, dtype=hidden.dtype)
     previous = anchor
     corrected, confidence, tokens = [], [], []
+    first = 0 if raw.get("sample_from_anchor", True) else 1
     for slot in range(raw["block_size"]):
         logits, features = base[slot], hidden[slot]
         if rank:
@@ -101,6 +107,8 @@ def golden_round(
             logits = logits + weights["markov_head.markov_w2.weight"] @ latent
             if raw.get("confidence_head_with_markov"):
                 features = torch.cat((hidden[slot], embedding))
+        if slot < first:
+            continue
         if raw["enable_confidence_head"]:
             confidence.append(linear(weights, "confidence_head.proj", (features,))[0])
         previous = int(logits.argmax())

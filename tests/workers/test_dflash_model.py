@@ -25,6 +25,7 @@ def drafter(**changes: Any) -> DFlashDrafterConfig:
             "num_layers": 2,
             "block_size": 5,
             "mask_token_id": 40,
+            "target_hidden_size": 16,
             "target_layer_ids": (0, 2),
             "layer_id_convention": "output_of_layer",
             "anchor_convention": "mask_at_position",

@@ -81,7 +81,34 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "confidence without Markov": {"markov_rank": 0, "confidence_head_with_markov": False},
     "confidence of the hidden state alone": {"confidence_head_with_markov": False},
     "confidence without bias": {"drop": "confidence_head.proj.bias"},
-    "no heads, window": {"markov_rank": 0, "enable_confidence_head": False, **_WINDOW},
+    "no heads, window": {
+        "markov_rank": 0,
+        "enable_confidence_head": False,
+        "sample_from_anchor": True,
+        **_WINDOW,
+    },
+    "fill-in": {"sample_from_anchor": False},
+    "fill-in, gated": {"sample_from_anchor": False, "markov_head_type": "gated"},
+    "fill-in, rnn, window": {
+        "sample_from_anchor": False,
+        "markov_head_type": "rnn",
+        **_WINDOW,
+    },
+    "fill-in, no heads": {
+        "sample_from_anchor": False,
+        "markov_rank": 0,
+        "enable_confidence_head": False,
+    },
+    "fill-in, confidence of the hidden state alone": {
+        "sample_from_anchor": False,
+        "confidence_head_with_markov": False,
+    },
+    "a wider target": {"target_hidden_size": 20},
+    "a narrower target, rnn, window": {
+        "target_hidden_size": 10,
+        "markov_head_type": "rnn",
+        **_WINDOW,
+    },
     "window": _WINDOW,
     "tied head": {"tie_word_embeddings": True, "drop": "lm_head.weight"},
     "embedding and head of the target": {"drop": ("embed_tokens.weight", "lm_head.weight")},
@@ -115,7 +142,7 @@ def write_case(folder: Path, changes: dict[str, Any]) -> None:
             kept | {name.removeprefix("target."): weight for name, weight in golden.items()}
         ).items()
     }
-    states = torch.empty(0, 2 * raw["hidden_size"], dtype=torch.float64)
+    states = torch.empty(0, shapes_of(raw)["fc.weight"][1], dtype=torch.float64)
     for index, count in enumerate((11, 3, 1, 6, 14)):
         new = torch.randn(count, states.shape[1], generator=generator).double()
         states = torch.cat((states, new))
@@ -135,7 +162,7 @@ def shapes_of(raw: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     keys = raw["num_key_value_heads"] * raw["head_dim"]
     shapes: dict[str, tuple[int, ...]] = {
         "embed_tokens.weight": (raw["vocab_size"], width),
-        "fc.weight": (width, 2 * width),
+        "fc.weight": (width, 2 * raw.get("target_hidden_size", width)),
         "hidden_norm.weight": (width,),
         "norm.weight": (width,),
         "lm_head.weight": (raw["vocab_size"], width),

@@ -30,6 +30,11 @@ from specmeta_workers._draft_worker import DraftWorker
 CASES: dict[str, dict[str, Any]] = {
     "DSpark": {"kind": "DSpark"},
     "DSpark with confidence": {"kind": "DSpark", "confidence_threshold": 0.5},
+    "DSpark fill-in": {
+        "kind": "DSpark",
+        "drafter": {"anchor_convention": "mask_at_position", "markov_head_type": "rnn"},
+        "max_draft_len": 6,
+    },
     "DSpark sampled": {"kind": "DSpark", "use_rejection_sampling": True},
     "DFlash": {"kind": "DFlash"},
     "DFlash from the anchor": {
