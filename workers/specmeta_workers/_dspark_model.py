@@ -3,7 +3,8 @@
 One forward gives the base logits of every slot; the Markov head then walks the slots and adds a
 bias that depends on the token drafted just before (DSpark, arXiv 2607.05147). Slot i predicts the
 token at `anchor + i + 1`; in the fill-in layout (`mask_at_position`) it fills its own position
-`anchor + i`, and slot 0 yields nothing.
+`anchor + i`, and slot 0 yields nothing. There the token before slot 0 and before slot 1 is the
+anchor, and the rnn head has read slot 0 when it comes to slot 1, as in training.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class DSparkDraftModel(BlockDraftModel):
         self, hidden: Tensor, anchor_tokens: Tensor, num_drafts: int, choose: Choose = greedy
     ) -> Tensor:
         """Draft tokens `[B, K]` of `hidden [B, block_size, d]`; what serving needs."""
-        return self._walk(self._yielding(hidden, num_drafts), anchor_tokens, choose)[0]
+        return self._walk(hidden, anchor_tokens, num_drafts, choose)[0]
 
     def confidence(self, hidden: Tensor, anchor_tokens: Tensor, tokens: Tensor) -> Tensor:
         """Chance `[B, K]` that each draft is accepted, given that those before it were.
@@ -77,16 +78,16 @@ class DSparkDraftModel(BlockDraftModel):
         `hidden [B, block_size, d]` of `block`, `anchor_tokens [B]`, K = `num_drafts` to
         `(tokens [B, K], corrected logits [B, K, V], confidence logits [B, K] or None)`.
         """
-        hidden = self._yielding(hidden, num_drafts)
-        tokens, logits = self._walk(hidden, anchor_tokens, greedy)
+        tokens, logits = self._walk(hidden, anchor_tokens, num_drafts, greedy)
         previous = torch.cat((anchor_tokens[:, None], tokens[:, :-1]), 1)
-        return tokens, logits, self._confidence(hidden, previous)
+        return tokens, logits, self._confidence(self._yielding(hidden, num_drafts), previous)
 
     def head_logits(self, hidden: Tensor, previous_tokens: Tensor) -> tuple[Tensor, Tensor | None]:
         """Corrected and confidence logits when the tokens are known (teacher forcing).
 
-        `hidden [..., block, d]`, `previous_tokens [..., block]`: the anchor, then the labels but
-        the last. Returns `[..., block, V]` and `[..., block]`, or None without the head.
+        `hidden [..., block, d]`, `previous_tokens [..., block]`: the anchor (twice in the fill-in
+        layout), then the labels but the last. Returns `[..., block, V]` and `[..., block]`, or None
+        without the head.
         """
         logits: Tensor = self.lm_head(hidden)
         if self.markov_head is not None:
@@ -97,11 +98,16 @@ class DSparkDraftModel(BlockDraftModel):
         """States `[B, K, d]` of the slots that yield drafts."""
         return hidden[:, self.first_slot : self.first_slot + num_drafts]
 
-    def _walk(self, hidden: Tensor, anchor_tokens: Tensor, choose: Choose) -> tuple[Tensor, Tensor]:
-        logits: Tensor = self.lm_head(hidden)
-        if self.markov_head is None:
+    def _walk(
+        self, hidden: Tensor, anchor_tokens: Tensor, num_drafts: int, choose: Choose
+    ) -> tuple[Tensor, Tensor]:
+        slots = self._yielding(hidden, num_drafts)
+        logits: Tensor = self.lm_head(slots)
+        head = self.markov_head
+        if head is None:
             return choose_each(logits, choose), logits
-        return self.markov_head.walk(logits, hidden, anchor_tokens, choose)
+        state = head.state_behind(anchor_tokens, hidden[:, 0]) if self.first_slot else None
+        return head.walk(logits, slots, anchor_tokens, choose, state)
 
     def _confidence(self, hidden: Tensor, previous_tokens: Tensor) -> Tensor | None:
         if self.confidence_head is None:

@@ -70,15 +70,32 @@ class MarkovHead(nn.Module):
         out: Tensor = self.markov_w2(self.latents(self.markov_w1(previous_tokens), hidden))
         return out
 
+    def state_behind(
+        self,
+        tokens: Tensor,  # noqa: ARG002 - the rnn head reads it
+        hidden: Tensor,
+    ) -> Tensor:
+        """State `[B, r]` behind the first slot of a block, which yields no draft.
+
+        `tokens [B]` before the slot, its `hidden [B, d]`. Only the rnn head changes it.
+        """
+        return self.initial_state(hidden)
+
     def walk(
-        self, base_logits: Tensor, hidden: Tensor, anchor_tokens: Tensor, choose: Choose = greedy
+        self,
+        base_logits: Tensor,
+        hidden: Tensor,
+        anchor_tokens: Tensor,
+        choose: Choose = greedy,
+        state: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Draft slot after slot.
 
-        `base_logits [B, K, V]`, `hidden [B, K, d]`, `anchor_tokens [B]` to the drafted tokens
+        `base_logits [B, K, V]`, `hidden [B, K, d]`, `anchor_tokens [B]` and the `state [B, r]` of
+        `state_behind` (None: the first of these slots is the block's) to the drafted tokens
         `[B, K]` and the corrected logits `[B, K, V]`.
         """
-        state = self.initial_state(hidden[:, 0])
+        state = self.initial_state(hidden[:, 0]) if state is None else state
         embedding, projection = self.markov_w1.weight, self.markov_w2.weight.t()
         token = anchor_tokens
         tokens: list[Tensor] = []
@@ -138,6 +155,11 @@ class RNNMarkovHead(MarkovHead):
         """The joint projection's part that does not depend on a draft `[..., block, 3 r]`."""
         weight = self.joint_proj.weight[:, 2 * self.rank :]
         return F.linear(hidden, weight, self.joint_proj.bias)
+
+    def state_behind(self, tokens: Tensor, hidden: Tensor) -> Tensor:
+        """One step of the recurrence, from its initial state."""
+        state = self.initial_state(hidden)
+        return self.latent(self.markov_w1(tokens), self.prepare(hidden), state)[1]
 
     def latent(self, previous: Tensor, prepared: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """One step of the recurrence."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from specmeta import DecodingType, DType, TargetConfig
+    from specmeta import DecodingType, DType, RuleOverride, TargetConfig
 
     from ._loading import DraftModel
 
@@ -48,13 +48,20 @@ class Pair:
     deployment: Deployment
 
     def deployment_for(
-        self, *, engine: EngineConfig, max_draft_len: int, **options: Any
+        self,
+        *,
+        engine: EngineConfig,
+        max_draft_len: int,
+        overrides: tuple[RuleOverride, ...] | None = None,
+        **options: Any,
     ) -> Deployment:
         """The pair with another engine and draft length, validated again.
 
         Args:
             engine: sizes and dtype.
             max_draft_len: drafts of a step.
+            overrides: rules to break on purpose, such as `draft_beyond_block`; None keeps the
+                pair's.
             options: further fields of the drafter's own decoding config, such as
                 `use_rejection_sampling` or `confidence_threshold`.
 
@@ -64,7 +71,10 @@ class Pair:
         """
         method = METHODS[self.deployment.decoding_type]
         decoding = method.decoding(max_draft_len=max_draft_len, **options)
-        return self.deployment.model_copy(update={"engine": engine, "decoding": decoding})
+        update: dict[str, Any] = {"engine": engine, "decoding": decoding}
+        if overrides is not None:
+            update["overrides"] = overrides
+        return self.deployment.model_copy(update=update)
 
     def with_drafter(self, drafter: str | Path) -> Pair:
         """The pair with another drafter of the same target, whose memory both share.
