@@ -23,7 +23,7 @@ _DECODING: Mapping[str, type[DSparkDecodingConfig | DFlashDecodingConfig | MTPDe
     "MTP": MTPDecodingConfig,
 }
 _SIZED = {*EngineConfig.sized.__annotations__} - {"return"}
-_OPTIONAL = {*(EngineConfig.sized.__kwdefaults__ or {})}
+_OPTIONAL = {name for name, field in EngineConfig.model_fields.items() if not field.is_required()}
 _Model = TypeVar("_Model", bound=SpecModel)
 
 

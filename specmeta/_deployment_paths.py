@@ -11,7 +11,7 @@ from ._deployment_parts import METHODS, FieldReader
 from ._drafter import DFlashDrafterConfig, DSparkDrafterConfig, MTPDrafterConfig
 from ._errors import show
 from ._files import Document, is_inside
-from ._findings import Origin, finding
+from ._findings import Origin, Origins, finding
 from ._findings import Path as Location
 from ._parts import Parts
 from ._rules import PATH_OUTSIDE
@@ -110,7 +110,9 @@ class PartReader(FieldReader):
                 fact = "'bundled', but the target is written out and has no checkpoint"
                 self.problem("value_error", path, fact, "name the drafter's directory", text)
             return
-        places = {(name,): Origin(self.document, ("drafter", "stated", name)) for name in stated}
+        places: Origins = {
+            (name,): Origin(self.document, ("drafter", "stated", name)) for name in stated
+        }
         sources: list[Source] = [(self._stated, {}), (stated, places)]
         if argued is not None:
             from ._argument_files import drafter_facts
@@ -153,22 +155,25 @@ class PartReader(FieldReader):
         from ._argument_files import add_arguments, open_arguments
 
         document: Document | None = self.document
+        arguments = None
         with self.parts.reading(Origin(self.document, path)):
             if isinstance(written, str):
                 file = self._inside(written, path)
                 document, path = None if file is None else open_arguments(file), ()
             if document is not None:
-                return add_arguments(self.parts, document, name, target, path)
-        return None
+                arguments = add_arguments(self.parts, document, name, target, path)
+        return arguments
 
     def _open(self, text: str, path: Location) -> "Checkpoint | None":
         """The checkpoint at a path of the file."""
         from ._pairs import open_checkpoint
 
+        checkpoint = None
         with self.parts.reading(Origin(self.document, path)):
             place = self._inside(text, path)
-            return None if place is None else open_checkpoint(place)
-        return None
+            if place is not None:
+                checkpoint = open_checkpoint(place)
+        return checkpoint
 
     def _inside(self, text: str, path: Location) -> Path | None:
         """The path, relative to the file; None outside the roots, which is collected."""

@@ -4,7 +4,7 @@ A deployment is checked as a whole where all four parts could be read. Where one
 design (a pair of checkpoints has no engine) or because it is broken, the rules on the others run.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -52,7 +52,7 @@ class Parts:
     """Messages of files that could not be read at all and that no file names."""
 
     @contextmanager
-    def reading(self, origin: Origin | None = None) -> Iterator[None]:
+    def reading(self, origin: Origin | None = None) -> Generator[None]:
         """Collect what is wrong with a part instead of raising it.
 
         `origin` is where another file names the part: that place is shown where the part cannot be

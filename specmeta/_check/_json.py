@@ -38,4 +38,4 @@ def _input(item: InputReport) -> dict[str, object]:
 
 
 def _finding(found: Finding) -> dict[str, object]:
-    return {name: getattr(found, name) for name in _FIELDS} | {"message": found.message}
+    return {**{name: getattr(found, name) for name in _FIELDS}, "message": found.message}

@@ -86,8 +86,9 @@ def slots_of(engine: EngineConfig) -> Slots:
     del fields["num_seq_slots"]
 
     def sized(*, overlap: bool, disaggregated: bool) -> int:
-        options = {"overlap_headroom": overlap, "disaggregated": disaggregated}
-        return EngineConfig.sized(**fields, **options).num_seq_slots
+        return EngineConfig.sized(
+            **fields, overlap_headroom=overlap, disaggregated=disaggregated
+        ).num_seq_slots
 
     return Slots(
         num_seq_slots=engine.num_seq_slots,

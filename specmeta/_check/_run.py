@@ -59,7 +59,8 @@ class _Check:
             self._stream(item, place)
             return None
         if place.is_dir() or place.suffix == ".gguf":
-            return self._models(item, place)
+            self._models(item, place)
+            return None
         document = open_input(place)
         kind = kind_of(document)
         if kind == "deployment":
@@ -71,8 +72,9 @@ class _Check:
             assert name is not None
             return check_arguments(item, document, name, self._options)
         if kind == "checkpoint":
-            return self._models(item, place)
-        self._steps(item, [document])
+            self._models(item, place)
+        else:
+            self._steps(item, [document])
         return None
 
     def _models(self, item: InputReport, path: Path) -> None:

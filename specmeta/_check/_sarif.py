@@ -1,7 +1,7 @@
 """A report as SARIF 2.1.0, which code-scanning services read."""
 
 import json
-from pathlib import PurePath
+from pathlib import Path
 from urllib.parse import quote
 
 from .._findings import Finding
@@ -97,5 +97,5 @@ def _result(item: InputReport, found: Finding, position: int) -> dict[str, objec
 
 
 def _uri(path: str) -> str:
-    place = PurePath(path)
+    place = Path(path)
     return place.as_uri() if place.is_absolute() else quote(place.as_posix())

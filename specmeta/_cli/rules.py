@@ -24,7 +24,7 @@ def rules(
         content = [{**rule._asdict(), "reports": list(rule.reports)} for rule in RULES.values()]
         typer.echo(json.dumps(content, indent=2))
         return
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             rule.name,
             rule.family,
