@@ -1,6 +1,7 @@
 """The header of a GGUF file as a document: its metadata, and the sizes of its tensors."""
 
 from pathlib import Path
+from struct import unpack_from
 
 from ._document import Document
 from ._gguf_values import Reader, read_value
@@ -11,6 +12,7 @@ _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
 _MAX_KEYS = 100_000
 _MAX_DIMS = 4
+_TYPE_AND_OFFSET = 4 + 8  # bytes about the values, which are not read
 _SWAPPED = 0x10000  # a version that is only readable in the other byte order is at least this
 
 
@@ -65,6 +67,6 @@ def _tensors(reader: Reader, count: int) -> dict[str, list[int]]:
             raise reader.error(f"tensor {shown(name)} is given twice", "write the file again")
         dims = reader.unsigned(4)
         reader.check_count(dims, _MAX_DIMS, f"dimensions of {shown(name)}")
-        tensors[name] = [reader.unsigned(8) for _ in range(dims)]
-        reader.take(12)  # type and offset of the values, which are not read
+        described = reader.take(8 * dims + _TYPE_AND_OFFSET)
+        tensors[name] = list(unpack_from(f"<{dims}Q", described))
     return tensors

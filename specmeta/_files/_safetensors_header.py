@@ -90,7 +90,9 @@ def read_header(path: Path, directory: Path) -> dict[str, Tensor]:
             content = file.read(header_bytes)
         except OSError as problem:
             raise unreadable(name, problem) from None
-    header = parse(content, f"{name} (header)", first_line=1, limit=MAX_HEADER_BYTES).data
+    header: object = None
+    if content.startswith(b"{"):  # no other byte may come first, not even a blank
+        header = parse(content, f"{name} (header)", first_line=1, limit=MAX_HEADER_BYTES).data
     if not isinstance(header, dict):
         raise input_error(name, None, "has a header that is not a JSON object", _SAVE_AGAIN)
     header.pop(_METADATA, None)
