@@ -5,13 +5,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from pydantic import (
     BaseModel,
+    GetJsonSchemaHandler,
     ModelWrapValidatorHandler,
     ValidationError,
     ValidationInfo,
     model_validator,
 )
-from pydantic_core import InitErrorDetails
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, InitErrorDetails
 
+from ._docs import SOURCE, field_docs
 from ._errors import explained, line_error, show, validation_error
 
 _CONFIG = {"frozen": True, "strict": True, "extra": "forbid", "validate_default": True}
@@ -38,7 +41,6 @@ class SpecModel(
     extra="forbid",
     validate_default=True,
     hide_input_in_errors=True,
-    use_attribute_docstrings=True,
 ):
     """Immutable, strictly typed model whose every public construction path validates.
 
@@ -62,6 +64,7 @@ class SpecModel(
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
+        setattr(cls, SOURCE, cls.__module__)
         for base in cls.__mro__[1:]:
             if base.__dict__.get("__final__"):
                 fact = f"{cls.__name__} cannot subclass {base.__name__}"
@@ -111,9 +114,24 @@ class SpecModel(
     @classmethod
     def meaning(cls, field: str) -> str:
         """First sentence of the field's description."""
-        description = cls.model_fields[field].description or field
-        sentence = " ".join(description.split()).split(". ")[0]
+        sentence = cls.field_docs().get(field, field).split(". ")[0]
         return sentence.rstrip(".")
+
+    @classmethod
+    def field_docs(cls) -> Mapping[str, str]:
+        """The text under each field, on one line, by the field's name."""
+        return field_docs(cls)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, text in cls.field_docs().items():
+            if name in properties:
+                properties[name]["description"] = text
+        return schema
 
     # Visible to checkers, these would hide the fields' signature and allow any assignment.
     if not TYPE_CHECKING:
