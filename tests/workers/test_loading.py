@@ -156,6 +156,10 @@ _BAD_CONFIGS: list[tuple[dict[str, Any], str]] = [
         {"architectures": ...},
         "architectures: None is no drafter that is read",
     ),
+    (
+        {"architectures": ["Gemma4DSparkModel"]},
+        r"architectures is \['Gemma4DSparkModel'\], whose tensors no draft model has; use",
+    ),
     ({"architectures": ["Qwen3DSparkModel"] * 2}, r"architectures: \['Qwen3.*\] is no drafter"),
     ({"architectures": [["Qwen3DSparkModel"]]}, r"architectures: \[\['Qwen3.*\]\] is no drafter"),
     ({"speculators_model_type": "dspark"}, "hidden_size: is not stated"),
@@ -164,7 +168,7 @@ _BAD_CONFIGS: list[tuple[dict[str, Any], str]] = [
     ({"attention_bias": True}, "attention_bias is True, but only False is implemented"),
     ({"hidden_act": "gelu"}, "hidden_act is 'gelu', but only 'silu' is implemented"),
     ({"is_causal": True}, "window_causality: causal is not implemented by DSparkDraftModel"),
-    ({"draft_vocab_size": 50}, "draft_vocab_size is 50, but only 97 is implemented"),
+    ({"draft_vocab_size": 50}, r"draft_vocab_size: 50 is not vocab_size \(97\), and no map"),
     ({"rope_theta": 5.0}, "rope_parameters.rope_theta: 10000.0 although rope_theta says 5.0; keep"),
     ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, "rope_type 'yarn', but only"),
     ({"rope_scaling": {"type": "linear"}}, "rope_scaling has rope_type 'linear', but only"),
@@ -230,7 +234,7 @@ _BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "cut-off weights": (
         lambda folder: (folder / "model.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0{"),
-        "model.safetensors: is not a safetensors file .*; fetch it again",
+        "model.safetensors: .*; fetch the file again, it may be cut off",
     ),
     "missing tensor": (
         lambda folder: change_tensors(folder, norm__weight=None),
@@ -297,18 +301,25 @@ def test_a_tensor_type_that_torch_lacks_is_refused_by_name(checkpoint: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "shard", ["../model.safetensors", "/etc/model.safetensors", "sub/model.safetensors", "..", 3]
+    ("shard", "shown"),
+    [
+        ("../model.safetensors", "'../model.safetensors'"),
+        ("/etc/model.safetensors", "'/etc/model.safetensors'"),
+        ("sub/model.safetensors", "'sub/model.safetensors'"),
+        ("..", "'..'"),
+        (3, "a int"),
+    ],
 )
-def test_an_index_cannot_name_a_file_elsewhere(checkpoint: Path, shard: object) -> None:
+def test_an_index_cannot_name_a_file_elsewhere(checkpoint: Path, shard: object, shown: str) -> None:
     inner = checkpoint / "inner"
     inner.mkdir()
     (inner / "config.json").write_bytes((GOOD / "config.json").read_bytes())
     index = inner / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"fc.weight": shard}}))
-    message = f"weight_map has {shard!r} for fc.weight, expected the name of a file beside"
+    message = f"weight_map has {shown} for 'fc.weight', expected the name of a file beside"
     with pytest.raises(CheckpointError, match=message) as caught:
         load_draft_model(inner)
-    assert str(caught.value).startswith(f"{index}: ")
+    assert str(caught.value).startswith(f"{index}:1: ")
 
 
 @pytest.mark.parametrize("dtype", ["float8", "int8", torch.int8, torch.float8_e5m2, 3])
@@ -390,7 +401,7 @@ def test_a_sharded_checkpoint_loads_like_a_whole_one(checkpoint: Path) -> None:
         )
     )
     with pytest.raises(
-        CheckpointError, match=r"part-1.safetensors: \S+ is not in it, though model"
+        CheckpointError, match=r"part-1.safetensors: 'norm.weight' is not in it, though model"
     ):
         load_draft_model(checkpoint)
 
@@ -410,6 +421,25 @@ def test_embedding_and_head_come_from_a_target_where_the_drafter_has_none(
         load_draft_model(checkpoint, TargetHead(torch.ones(9, 32), torch.ones(9, 32)))
     with pytest.raises(CheckpointError, match=r"target: Linear gives no get_input_embeddings\(\)"):
         load_draft_model(checkpoint, torch.nn.Linear(1, 1))
+
+
+def test_a_drafter_of_another_width_than_its_targets_states_borrows_neither(
+    checkpoint: Path,
+) -> None:
+    change_config(checkpoint, target_hidden_size=48)
+    change_tensors(checkpoint, fc__weight=torch.ones(32, 96))
+    stored = load_file(checkpoint / "model.safetensors")
+    model = load_draft_model(checkpoint)
+    assert (model.config.hidden_size, model.embed_tokens.embedding_dim) == (32, 32)
+    target = TargetHead(stored["embed_tokens.weight"], stored["lm_head.weight"])
+    change_tensors(checkpoint, embed_tokens__weight=None)
+    message = (
+        r"embed_tokens.weight missing, and the target's cannot be shared: hidden_size is 32, "
+        "target_hidden_size 48; use a checkpoint that has them"
+    )
+    for given in (target, None):
+        with pytest.raises(CheckpointError, match=message):
+            load_draft_model(checkpoint, given)
 
 
 @pytest.mark.parametrize("tied", [True, False])

@@ -171,7 +171,7 @@ _BAD_DFLASH: list[tuple[dict[str, Any], str]] = [
     ({"dflash_config": {"mask_token_id": 97}}, "mask_token_id: 97 is not below vocab_size"),
     ({"dflash_config": {"target_layer_ids": [3, 1]}}, r"target_layer_ids\[1\]: 1 comes after 3"),
     ({"dflash_config": {"target_layer_ids": 3}}, "target_layer_ids: 3 "),
-    ({"draft_vocab_size": 50}, "draft_vocab_size is 50, but only 97 is implemented"),
+    ({"draft_vocab_size": 50}, r"draft_vocab_size: 50 is not vocab_size \(97\), and no map"),
     (
         {"rms_norm_eps": ...},
         "rms_norm_eps: not stated by the checkpoint, and a draft model needs them",

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from specmeta import CheckpointError
+from specmeta import CheckpointError, MTPDrafterConfig
 
-from ._checkpoint import read_config, read_tensors, weight_files
+from ._checkpoint import read_config, read_tensors, stored_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from specmeta import DrafterConfig
+
+    from ._checkpoint import Stored
 
 EMBEDDING = "embed_tokens.weight"
 HEAD = "lm_head.weight"
@@ -20,23 +24,26 @@ HEAD = "lm_head.weight"
 
 def borrowed_weights(
     directory: Path,
+    config: DrafterConfig,
     expected: Mapping[str, tuple[int, ...]],
-    files: Mapping[str, Path],
+    stored: Mapping[str, Stored],
     target: nn.Module | str | Path | None,
 ) -> dict[str, Tensor]:
     """Embedding and head that a checkpoint leaves out: tied to each other, or the target's.
 
-    `expected` has the shapes that the draft model needs, `files` the checkpoint's own tensors.
+    `expected` has the shapes that the draft model needs, `stored` the checkpoint's own tensors.
     Nothing is returned for what neither has.
 
     Raises:
-        CheckpointError: the target gives none, or one of another shape.
+        CheckpointError: the target's states have another width than the drafter's, or the target
+            gives none, or one of another shape.
 
     """
-    absent = [name for name in (EMBEDDING, HEAD) if name not in files]
-    _, raw = read_config(directory)
-    if absent == [HEAD] and raw.get("tie_word_embeddings") is True:
-        return {HEAD: read_tensors(files, [EMBEDDING])[EMBEDDING]}
+    absent = [name for name in (EMBEDDING, HEAD) if name not in stored]
+    if absent == [HEAD] and read_config(directory).raw.get("tie_word_embeddings") is True:
+        return {HEAD: read_tensors(stored, [EMBEDDING])[EMBEDDING]}
+    if absent and not isinstance(config, MTPDrafterConfig):
+        _check_width(directory, config.hidden_size, config.target_hidden_size, absent)
     if not absent or target is None:
         return {}
     source = _from_module(target) if isinstance(target, nn.Module) else _from_directory(target)
@@ -47,6 +54,15 @@ def borrowed_weights(
                 f"{list(expected[name])}; pass the target that the drafter was trained for"
             )
     return {name: source[name] for name in absent}
+
+
+def _check_width(directory: Path, width: int, target_width: int, absent: list[str]) -> None:
+    if width != target_width:
+        raise CheckpointError(
+            f"{directory}: {', '.join(absent)} missing, and the target's cannot be shared: "
+            f"hidden_size is {width}, target_hidden_size {target_width}; use a checkpoint that has "
+            "them"
+        )
 
 
 def _from_module(target: nn.Module) -> dict[str, Tensor]:
@@ -65,11 +81,11 @@ def _from_module(target: nn.Module) -> dict[str, Tensor]:
 
 def _from_directory(target: str | Path) -> dict[str, Tensor]:
     directory = Path(target)
-    files = weight_files(directory)
-    _, raw = read_config(directory)
+    stored = stored_tensors(directory)
+    raw = read_config(directory).raw
     homes: dict[str, str] = {}
     for name in (EMBEDDING, HEAD):
-        homes[name] = next((n for n in (f"model.{name}", name) if n in files), "")
+        homes[name] = next((n for n in (f"model.{name}", name) if n in stored), "")
     if not homes[HEAD] and raw.get("tie_word_embeddings") is True:
         homes[HEAD] = homes[EMBEDDING]
     for name, home in homes.items():
@@ -77,5 +93,5 @@ def _from_directory(target: str | Path) -> dict[str, Tensor]:
             raise CheckpointError(
                 f"{directory}: {name} is missing; pass the directory of a causal language model"
             )
-    tensors = read_tensors(files, set(homes.values()))
+    tensors = read_tensors(stored, set(homes.values()))
     return {name: tensors[home] for name, home in homes.items()}

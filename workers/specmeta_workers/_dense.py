@@ -35,13 +35,19 @@ def dense_shape(config: DrafterConfig) -> DenseShape:
     """The layers that a drafter's configuration describes.
 
     Raises:
-        ValueError: it leaves sizes out, or its layers are of another kind.
+        ValueError: it leaves sizes out, its layers are of another kind, or its head drafts from a
+            vocabulary of its own.
 
     """
     if config.attention_kind != "grouped_query":
         raise ValueError(
             f"attention_kind: {config.attention_kind} is not implemented; the draft models have "
             "grouped_query attention"
+        )
+    if config.draft_vocab_size != config.vocab_size:
+        raise ValueError(
+            f"draft_vocab_size: {config.draft_vocab_size} is not vocab_size ({config.vocab_size}), "
+            "and no map from draft tokens to tokens is implemented; use a checkpoint without one"
         )
     absent = [name for name in _FIELDS if getattr(config, name) is None]
     if absent:

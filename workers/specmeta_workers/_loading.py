@@ -18,7 +18,7 @@ from specmeta import (
 )
 
 from ._borrowed_weights import EMBEDDING, HEAD, borrowed_weights
-from ._checkpoint import read_config, read_tensors, shapes, weight_files
+from ._checkpoint import read_config, read_tensors, stored_tensors
 from ._dflash_model import DFlashDraftModel
 from ._dspark_model import DSparkDraftModel
 from ._implemented import check_implemented
@@ -76,24 +76,26 @@ def load_draft_model(
     wanted = _wanted(dtype)
     directory = Path(path)
     config = read_drafter_config(directory, stated=stated)
-    check_implemented(*read_config(directory))
-    files = weight_files(directory)
-    found = shapes(files)
+    stored = stored_tensors(directory)
+    check_implemented(read_config(directory))
+    found = {name: tensor.shape for name, tensor in stored.items()}
     _check_sizes(directory, config, found)
     model = _lay_out(directory, config)
     for name in _OPTIONAL_BIASES:
-        if name not in files:
+        if name not in stored:
             _drop_bias(model, name)
     expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    borrowed = borrowed_weights(directory, expected, files, target)
-    _check_tensors(_where(directory, files), expected, found, borrowed)
-    tensors = read_tensors(files, expected.keys() - borrowed.keys()) | borrowed
+    borrowed = borrowed_weights(directory, config, expected, stored, target)
+    homes = {tensor.file for tensor in stored.values()}
+    where = homes.pop() if len(homes) == 1 else directory
+    _check_tensors(where, expected, found, borrowed)
+    tensors = read_tensors(stored, expected.keys() - borrowed.keys()) | borrowed
     if wanted is None:
         wanted = tensors[_PROJECTION[type(model)]].dtype
     weights: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        where = f"{files[name]}: {name}" if name in files else f"{directory}: the target's {name}"
-        weights[name] = _cast(where, tensor, wanted)
+        own = f"{stored[name].file}: {name}" if name in stored else ""
+        weights[name] = _cast(own or f"{directory}: the target's {name}", tensor, wanted)
     model.load_state_dict(weights, assign=True)
     return model.eval().requires_grad_(False)
 
@@ -180,11 +182,6 @@ def _drop_bias(model: nn.Module, name: str) -> None:
         owner = getattr(owner, part, None)
     if owner is not None:
         owner.register_parameter(leaf, None)
-
-
-def _where(directory: Path, files: Mapping[str, Path]) -> Path:
-    homes = set(files.values())
-    return homes.pop() if len(homes) == 1 else directory
 
 
 def _check_tensors(

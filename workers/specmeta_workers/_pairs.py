@@ -60,8 +60,7 @@ class Pair:
         Args:
             engine: sizes and dtype.
             max_draft_len: drafts of a step.
-            overrides: rules to break on purpose, such as `draft_beyond_block`; None keeps the
-                pair's.
+            overrides: rules to break on purpose; None keeps the pair's.
             options: further fields of the drafter's own decoding config, such as
                 `use_rejection_sampling` or `confidence_threshold`.
 
@@ -71,13 +70,16 @@ class Pair:
         """
         method = METHODS[self.deployment.decoding_type]
         decoding = method.decoding(max_draft_len=max_draft_len, **options)
-        update: dict[str, Any] = {"engine": engine, "decoding": decoding}
-        if overrides is not None:
-            update["overrides"] = overrides
-        return self.deployment.model_copy(update=update)
+        kept = self.deployment.overrides if overrides is None else overrides
+        parts = {"engine": engine, "decoding": decoding, "overrides": kept}
+        return self.deployment.model_copy(update=parts)
 
-    def with_drafter(self, drafter: str | Path) -> Pair:
+    def with_drafter(
+        self, drafter: str | Path, *, stated: Mapping[str, object] | None = None
+    ) -> Pair:
         """The pair with another drafter of the same target, whose memory both share.
+
+        `stated` are facts that no file of the drafter states.
 
         Raises:
             CheckpointError: the drafter cannot be used; the message says which file and why.
@@ -85,7 +87,7 @@ class Pair:
 
         """
         engine = self.deployment.engine
-        draft_model = load_draft_model(drafter, self.target, dtype=engine.dtype)
+        draft_model = load_draft_model(drafter, self.target, dtype=engine.dtype, stated=stated)
         deployment = _compose(self.deployment.target, draft_model, engine)
         return attrs.evolve(self, draft_model=draft_model, deployment=deployment)
 
