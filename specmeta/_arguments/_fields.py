@@ -16,6 +16,7 @@ from ._records import Count, Counts, Found, Reading, Unchecked
 _Choice = TypeVar("_Choice")
 
 _CLOSE = 0.88
+_MOST_UNKNOWN = 32
 
 
 class Section:
@@ -188,19 +189,28 @@ class Section:
         """
         known = self._known | unchecked.keys() | irrelevant
         names = {name.removeprefix(prefix): name for name in known if name.startswith(prefix)}
+        unknown: list[Found] = []
         for key, value in self._values.items():
-            name, engine = _plain_name(key), self._reading.engine
+            name = _plain_name(key)
             found = Found(value, Origin(self._reading.document, (*self.path, key)))
             if name in unchecked:
                 if value is not None and not _equal(value, unchecked[name].neutral):
                     self.report(rules.ARGUMENT_NOT_READ, found, unchecked[name].effect)
             elif name.startswith(prefix) and name not in known:
-                near = get_close_matches(name.removeprefix(prefix), names, n=1, cutoff=_CLOSE)
-                if near:
-                    fact = f"is unknown to {engine}, which has {names[near[0]]!r}"
-                    self.report(rules.ARGUMENT_MISSPELT, found, fact)
-                else:
-                    self.report(rules.ARGUMENT_NOT_READ, found, "is not known here, and not read")
+                unknown.append(found)
+                if len(unknown) <= _MOST_UNKNOWN:
+                    self._report_unknown(found, name.removeprefix(prefix), names)
+        if len(unknown) > _MOST_UNKNOWN:
+            fact = f"and {len(unknown) - _MOST_UNKNOWN - 1} more are not known here, and not read"
+            self.report(rules.ARGUMENT_NOT_READ, unknown[_MOST_UNKNOWN], fact)
+
+    def _report_unknown(self, found: Found, name: str, names: Mapping[str, str]) -> None:
+        near = get_close_matches(name, names, n=1, cutoff=_CLOSE)
+        if near:
+            fact = f"is unknown to {self._reading.engine}, which has {names[near[0]]!r}"
+            self.report(rules.ARGUMENT_MISSPELT, found, fact)
+        else:
+            self.report(rules.ARGUMENT_NOT_READ, found, "is not known here, and not read")
 
 
 def _plain_name(key: str) -> str:

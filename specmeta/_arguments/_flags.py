@@ -4,6 +4,7 @@
 types them: numbers, true and false, and JSON in quotes.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,6 +26,7 @@ _FLAG = re.compile(r"--?(?P<name>[A-Za-z][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL
 _INTEGER = re.compile(r"[-+]?\d{1,19}")
 _DECIMAL = re.compile(r"[-+]?\d{1,19}(?:\.\d{0,19}(?:[eE][-+]?\d{1,2})?|[eE][-+]?\d{1,2})")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_MOST_WORDS = 4096
 _PROGRAMS = frozenset({"vllm", "sglang", "trtllm-serve", "trtllm-bench"})
 _MODULES = frozenset({"sglang.launch_server", "vllm.entrypoints.openai.api_server"})
 _VERBS = frozenset({"serve", "bench", "throughput", "latency"})
@@ -61,22 +63,25 @@ def parse_command(text: str, name: str) -> "Document":
     """The flags of the command in a text that starts an engine, or of bare flags, as a document.
 
     Raises:
-        InputError: a quote that is not closed, or no flags.
+        InputError: a quote that is not closed, no flags, or far too many.
 
     """
     from .._files import Document, Place
 
-    model, flags = _flags(_engine_command(_commands(text, name)))
+    words = _engine_command(_commands(text, name))
+    if len(words) > _MOST_WORDS:
+        fact = f"the command has {len(words)} words, more than the limit of {_MOST_WORDS}"
+        raise InputError(f"{name}: {fact}; pass an engine's")
+    model, flags = _flags(words)
     data: dict[str, object] = {}
     places: dict[str | int, Place] = {}
     if model is not None:
         _put(data, places, ["model"], _Value(model.text, Place(model.line)))
     for flag, given in flags.items():
         uses = [_value(words) for words in given]
-        different = [use for index, use in enumerate(uses) if use.data not in _data(uses[:index])]
-        if len(different) == 1:
-            used = different[0]
-        else:  # shown where one value is meant
+        different = [*{json.dumps(use.data): use for use in uses}.values()]
+        used = different[0]
+        if len(different) > 1:  # shown where one value is meant
             used = _Value(_data(different), different[-1].place)
         _put(data, places, flag.split(".", 7), used)
     if not data:
@@ -190,18 +195,15 @@ def _put(
 ) -> None:
     """Set the value at a dotted name, in the object that another flag may have begun."""
     key, *rest = path
-    if not rest:
-        before = data.get(key)
-        if isinstance(before, dict) and isinstance(value.data, dict):
-            value = _Value(
-                {**before, **value.data},
-                value.place._replace(children={**places[key].children, **value.place.children}),
-            )
-        data[key], places[key] = value
+    before, inner = data.get(key), value.data
+    fields = before if isinstance(before, dict) else {}
+    children: dict[str | int, Place] = {**places[key].children} if fields else {}
+    if rest:
+        _put(fields, children, rest, value)
+    elif isinstance(inner, dict):
+        fields |= inner
+        children |= value.place.children
+    else:
+        data[key], places[key] = inner, value.place
         return
-    inner, place = data.get(key), places.get(key)
-    fields = {**inner} if isinstance(inner, dict) else {}
-    children = {} if place is None else {**place.children}
-    _put(fields, children, rest, value)
-    data[key] = fields
-    places[key] = value.place._replace(children=children)
+    data[key], places[key] = fields, value.place._replace(children=children)

@@ -52,6 +52,6 @@ ARGUMENT_NOT_READ = Rule(
     "argument_not_read",
     "R13",
     "what an argument changes beyond the contracts is not checked",
-    "nothing, if it is meant",
+    "leave it, if that is meant",
     severity="warning",
 )

@@ -115,6 +115,10 @@ def test_a_long_dotted_name_is_no_deep_document() -> None:
         ),
         ("echo hello", "flags: holds no flags of an engine; write them as --name value"),
         ("", "flags: holds no flags of an engine; write them as --name value"),
+        (
+            f"vllm serve{' --a.b 1' * 3000}",
+            "flags: the command has 6001 words, more than the limit of 4096; pass an engine's",
+        ),
     ],
 )
 def test_a_text_without_flags_is_refused(text: str, message: str) -> None:
