@@ -33,7 +33,7 @@ class Problem(NamedTuple):
 
     rule: str
     field: str
-    index: int | None
+    element: int | None
     line: int | None
 
 

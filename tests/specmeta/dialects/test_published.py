@@ -10,20 +10,16 @@ from specmeta import (
     DFlashDrafterConfig,
     DSparkDrafterConfig,
     MTPDrafterConfig,
-    TargetConfig,
     read_drafter_config,
     read_target_config,
 )
-from specmeta._dialects import dialect_of, has_bundled_drafter, read_bundled, read_target
+from specmeta._dialects import dialect_of
 
 from .reading import (
     BUNDLED,
     CHECKPOINTS,
     NO_MARKOV,
-    QWEN,
-    V4,
     Problem,
-    changed,
     drafter,
     problems,
     published,
@@ -58,7 +54,7 @@ _MARKOV: dict[str, Any] = {
     "enable_confidence_head": True,
     "confidence_head_with_markov": True,
 }
-_BLOCK7 = {
+_BLOCK7: dict[str, Any] = {
     **_QWEN_BODY,
     "draft_vocab_size": 151936,
     "rms_norm_eps": 1e-6,
@@ -68,8 +64,12 @@ _BLOCK7 = {
     "layer_id_convention": "output_of_layer",
     "anchor_convention": "anchor_first",
 }
-_QWEN_8B = {"hidden_size": 4096, "target_hidden_size": 4096, "intermediate_size": 12288}
-_SPECULATORS = {
+_QWEN_8B: dict[str, Any] = {
+    "hidden_size": 4096,
+    "target_hidden_size": 4096,
+    "intermediate_size": 12288,
+}
+_SPECULATORS: dict[str, Any] = {
     **_QWEN_BODY,
     **_NOT_STATED,
     "head_dim": None,
@@ -79,7 +79,7 @@ _SPECULATORS = {
     "block_size": 8,
     "layer_id_convention": "input_of_layer",
 }
-_V4 = {
+_V4: dict[str, Any] = {
     **_NOT_STATED,
     **_MARKOV,
     "num_layers": 3,
@@ -152,30 +152,11 @@ DRAFTERS = {
     ),
 }
 
-_QWEN_TARGET = TargetConfig(
-    hidden_size=4096, num_layers=36, vocab_size=151936, max_position_embeddings=40960
-)
-TARGETS = {
-    "dspark_qwen3_4b_block7": _QWEN_TARGET.model_copy(update={"hidden_size": 2560}),
-    "dspark_qwen3_8b_block7": _QWEN_TARGET,
-    "deepspec_dflash_qwen3_8b_block7": _QWEN_TARGET,
-    "zlab_qwen3_8b_dflash_b16": _QWEN_TARGET,
-    "speculators_dflash_qwen3_8b": _QWEN_TARGET,
-    "speculators_dspark_qwen3_8b": _QWEN_TARGET,
-    "deepseek_v4_flash_dspark": TargetConfig(
-        hidden_size=4096, num_layers=43, vocab_size=129280, max_position_embeddings=None, hc_mult=4
-    ),
-    "deepseek_v4_1_flash_dspark": TargetConfig(
-        hidden_size=5120, num_layers=40, vocab_size=129280, max_position_embeddings=None, hc_mult=4
-    ),
-}
-
 
 def test_every_published_folder_is_pinned() -> None:
     folders = {path.name for path in CHECKPOINTS.iterdir() if path.is_dir()}
-    assert folders == TARGETS.keys()
-    drafters = {name.partition("/")[0] for name in DRAFTERS}
-    assert folders - drafters == {NO_MARKOV.partition("/")[0]}
+    pinned = {name.partition("/")[0] for name in DRAFTERS}
+    assert folders - pinned == {NO_MARKOV.partition("/")[0]}
 
 
 @pytest.mark.parametrize("name", DRAFTERS)
@@ -184,12 +165,6 @@ def test_a_published_drafter_has_these_values(name: str) -> None:
     assert dialect_of(published(name)) == dialect
     assert drafter(published(name)) == expected
     assert read_drafter_config(CHECKPOINTS / name) == expected
-
-
-@pytest.mark.parametrize("name", TARGETS)
-def test_a_published_target_has_these_values(name: str) -> None:
-    assert read_target(published(f"{name}/target")).config == TARGETS[name]
-    assert read_target_config(CHECKPOINTS / name / "target" / "config.json") == TARGETS[name]
 
 
 @pytest.mark.parametrize("name", [name for name in DRAFTERS if name.endswith("/drafter")])
@@ -223,40 +198,6 @@ def test_deepspecs_dflash_loads_with_its_anchor_convention_stated(convention: st
     }
     assert config == DSparkDrafterConfig(
         **{**_BLOCK7, **_QWEN_8B, **headless, "anchor_convention": convention}
-    )
-
-
-def test_only_a_target_with_a_drafter_in_it_has_a_bundled_one() -> None:
-    assert has_bundled_drafter(published(V4))
-    assert not has_bundled_drafter(published(QWEN))
-    assert not has_bundled_drafter(published("dspark_qwen3_8b_block7/target"))
-
-
-def test_a_target_without_a_drafter_holds_none() -> None:
-    document = published("dspark_qwen3_8b_block7/target")
-    error = refused(lambda: read_bundled(document))
-    (found,) = error.findings
-    assert (found.rule, found.field, found.line) == (
-        "checkpoint_not_recognized",
-        "architectures",
-        2,
-    )
-    assert "['Qwen3ForCausalLM'] is no drafter that is read" in str(error)
-
-
-@pytest.mark.parametrize("key", ["hidden_size", "num_hidden_layers", "vocab_size"])
-def test_a_target_without_a_size_is_refused(key: str) -> None:
-    document = changed("dspark_qwen3_8b_block7/target", {key: ...})
-    (found,) = refused(lambda: read_target(document)).findings
-    assert found.rule == "fact_not_stated"
-    assert found.field == {"num_hidden_layers": "num_layers"}.get(key, key)
-
-
-def test_a_target_with_a_vision_part_nests_its_sizes() -> None:
-    raw = {"hidden_size": 8, "num_hidden_layers": 2, "vocab_size": 16}
-    document = changed("dspark_qwen3_8b_block7/target", {"text_config": raw, "hidden_size": 1})
-    assert read_target(document).config == TargetConfig(
-        hidden_size=8, num_layers=2, vocab_size=16, max_position_embeddings=None
     )
 
 
