@@ -97,6 +97,14 @@ def accept_length(
     drafter: Annotated[
         Path | None, typer.Option(help="Directory of another drafter (with --target).")
     ] = None,
+    state: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FACT=VALUE",
+            help="A fact that no file of --drafter states, such as "
+            "anchor_convention=anchor_first; repeatable.",
+        ),
+    ] = None,
     prompts: Annotated[
         Path | None,
         typer.Option(
@@ -144,7 +152,12 @@ def accept_length(
 
         try:
             source = bench_run.Source(
-                target, drafter, prompts, dtype, _names("decoding-type", decoding_type)
+                target,
+                drafter,
+                prompts,
+                dtype,
+                _names("decoding-type", decoding_type),
+                bench_run.parse_facts(state or ()),
             )
             ranks = bench_run.Ranks.of(launch, context_ranks, generation_ranks, timeout)
             pairs, options = bench_run.prepare(

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner, Result
 
 from specmeta._cli.bench import _stoppable, app
@@ -83,6 +84,11 @@ def test_another_pair_is_served_from_its_directories() -> None:
         (["--fault", "typo"], "--fault: 'typo' is unknown"),
         (["--target", "nowhere"], "--target and --drafter belong together"),
         (["--target", "nowhere", "--drafter", "nowhere"], "nowhere"),
+        (
+            ["--state", "anchor_convention=anchor_first"],
+            "--state: anchor_convention without --drafter; the bundled drafters state everything",
+        ),
+        (["--state", "anchor_convention"], "--state 'anchor_convention' is not FACT=VALUE; write"),
         (["--prompts", "nowhere.jsonl"], "nowhere.jsonl: the prompts cannot be read: No such file"),
         (["--plot", "figure.pdf"], "ends in neither .png nor .svg"),
         (["--plot", "no/such/folder/figure.png"], "--plot: the folder no/such/folder does not"),
@@ -114,6 +120,36 @@ def test_a_line_that_is_no_prompt_is_named(tmp_path: Path) -> None:
     result = run("--prompts", str(path), "--requests", "1")
     assert result.exit_code == 2
     assert f"{path}:2: not a prompt" in result.stderr
+
+
+@pytest.fixture
+def unstated(tmp_path: Path) -> Path:
+    """A DeepSpec checkpoint without a Markov head: no file says what its anchor slot predicts."""
+    folder = tmp_path / "unstated"
+    folder.mkdir()
+    raw = json.loads((BUNDLED / "dspark" / "config.json").read_text())
+    raw |= {"markov_rank": 0, "enable_confidence_head": False}
+    del raw["markov_head_type"], raw["confidence_head_with_markov"]
+    (folder / "config.json").write_text(json.dumps(raw))
+    weights = load_file(BUNDLED / "dspark" / "model.safetensors")
+    heads = ("markov_head.", "confidence_head.")
+    kept = {name: value for name, value in weights.items() if not name.startswith(heads)}
+    save_file(kept, folder / "model.safetensors")
+    return folder
+
+
+@pytest.mark.parametrize("launch", [["--mode", "aggregated"], ["--launch", "torchrun"]])
+def test_a_fact_that_no_file_states_is_stated(unstated: Path, launch: list[str]) -> None:
+    settings = ["--draft-len", "3", "--batch", "2", "--requests", "2", "--new-tokens", "6"]
+    pair = ["--target", str(BUNDLED / "target"), "--drafter", str(unstated)]
+    refused = run(*settings, *launch, *pair)
+    assert refused.exit_code == 2
+    assert "anchor_convention: is not stated by this file" in refused.stderr
+    assert "--state anchor_convention=anchor_first" in refused.stderr
+    fact = ["--state", "anchor_convention=anchor_first"]
+    result = run(*settings, *launch, *pair, *fact, "--json")
+    assert result.exit_code == 0, result.output
+    assert [row["decoding_type"] for row in json.loads(result.stdout)["rows"]] == ["DSpark"]
 
 
 def test_ranks_serve_what_one_process_serves() -> None:

@@ -43,6 +43,8 @@ class PairSource:
     )
     """Which bundled drafters; a drafter's directory says itself what it is."""
     dtype: str = "float32"
+    stated: dict[str, object] = attrs.Factory(dict)
+    """Facts that no file of the drafter states, see `load_pair`."""
 
     def __attrs_post_init__(self) -> None:
         if (self.target is None) != (self.drafter is None):
@@ -53,7 +55,9 @@ class PairSource:
         dtype: Any = self.dtype  # the engine's config knows the names
         engine = default_engine(dtype)
         if self.target is not None and self.drafter is not None:
-            pair = load_pair(self.target, self.drafter, prompts=(), engine=engine)
+            pair = load_pair(
+                self.target, self.drafter, prompts=(), engine=engine, stated=self.stated
+            )
             return {pair.deployment.decoding_type: pair}
         pairs = load_bundled_pairs(self.decoding_types, engine)
         return {pair.deployment.decoding_type: pair for pair in pairs}
