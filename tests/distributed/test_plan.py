@@ -36,7 +36,7 @@ def make_plan(**overrides: Any) -> Plan:
 
 
 def test_a_saved_plan_is_read_as_it_was(tmp_path: Path) -> None:
-    facts = {"target_layer_ids": [1, 3], "anchor_convention": "anchor_first"}
+    facts: dict[str, object] = {"target_layer_ids": [1, 3], "anchor_convention": "anchor_first"}
     source = PairSource(target=tmp_path, drafter=tmp_path / "d", stated=facts)
     plan = make_plan(source=source)
     plan.save(tmp_path / "plan.json")

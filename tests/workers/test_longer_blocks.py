@@ -25,7 +25,11 @@ conventions = pytest.mark.parametrize("convention", BLOCKS)
 
 def longer_rig(kind: DecodingType, convention: Convention, **fields: Any) -> Rig:
     """Seven drafts of a checkpoint whose block is five slots."""
-    drafter = {"block_size": 5, "anchor_convention": convention, "sliding_window": None}
+    drafter: dict[str, Any] = {
+        "block_size": 5,
+        "anchor_convention": convention,
+        "sliding_window": None,
+    }
     if kind == "DSpark":
         drafter["markov_head_type"] = "rnn"
     return make_rig(

@@ -82,11 +82,7 @@ def read_tensors(stored: Mapping[str, Stored], names: Collection[str]) -> dict[s
     """
     result: dict[str, Tensor] = {}
     for file in {stored[name].file for name in names}:
-        try:
-            handle = safe_open(file, framework="pt")
-        except (OSError, SafetensorError) as error:
-            raise CheckpointError(f"{file}: cannot be read ({error}); fetch it again") from None
-        with handle:
+        with _open(file) as handle:
             for name in names:
                 if stored[name].file != file:
                     continue
@@ -97,3 +93,10 @@ def read_tensors(stored: Mapping[str, Stored], names: Collection[str]) -> dict[s
                         f"{file}: {name} cannot be read ({error}); quantized weights are not read"
                     ) from None
     return result
+
+
+def _open(file: Path) -> safe_open:
+    try:
+        return safe_open(file, framework="pt")
+    except (OSError, SafetensorError) as error:  # it has changed since its header was read
+        raise CheckpointError(f"{file}: cannot be read ({error}); fetch it again") from None
