@@ -1,6 +1,5 @@
 """Files from disk: regular ones only, bounded, and inside the directory that names them."""
 
-import os
 import stat
 from pathlib import Path
 from typing import BinaryIO
@@ -101,12 +100,11 @@ def is_inside(root: Path, path: Path) -> bool:
     """Whether a path, its links followed, stays in a directory.
 
     In the cache of Hugging Face, a file of ``snapshots/REVISION`` is a link into the ``blobs`` of
-    the same repository, which counts as inside. What cannot be followed, such as a loop of links,
-    is not.
+    the same repository, which counts as inside. What cannot be followed is not.
     """
     try:
         top, target = root.resolve(), path.resolve()
-    except (OSError, RuntimeError, ValueError):
+    except (OSError, RuntimeError, ValueError):  # a loop of links, before Python 3.13; a NUL byte
         return False
     if target.is_relative_to(top):
         return True
@@ -116,5 +114,5 @@ def is_inside(root: Path, path: Path) -> bool:
 
 def unreadable(name: str, problem: OSError) -> InputError:
     """The error of a file that the operating system does not give."""
-    reason = problem.strerror or os.strerror(problem.errno or 0)
+    reason = problem.strerror or str(problem)
     return input_error(name, None, f"cannot be read ({reason})", _CHECK)

