@@ -80,6 +80,10 @@ class _Check:
     def _models(self, item: InputReport, path: Path) -> None:
         from ._models import check_checkpoint, check_pair
 
+        if path.is_dir() and not is_pair(path) and not (path / "config.json").exists():
+            fact = "holds neither a config.json nor a target/"
+            told = "pass a checkpoint directory, one with target/ and drafter/, or a file"
+            raise InputError(f"{shown_path(path)}: {fact}; {told}")
         if is_pair(path):
             check_pair(item, path, self._options)
         else:

@@ -6,6 +6,7 @@ What a check runs is imported when it runs: every other command starts without i
 import os
 import sys
 from enum import StrEnum
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -129,9 +130,13 @@ def check(
 
 
 def _write(report: "Report", form: Format) -> None:
+    from specmeta._check._text import lines, printable
+
+    if isinstance(sys.stdout, TextIOWrapper):  # a narrow encoding must not end the report
+        sys.stdout.reconfigure(errors="backslashreplace")
     for item in report.inputs:
         for message in item.unreadable:
-            typer.echo(f"{_NAME}: {' '.join(message.splitlines())}", err=True)
+            typer.echo(f"{_NAME}: {printable(' '.join(message.splitlines()))}", err=True)
     if form is Format.JSON:
         from specmeta._check._json import as_json
 
@@ -150,8 +155,6 @@ def _write(report: "Report", form: Format) -> None:
 
         show(report)
     else:
-        from specmeta._check._text import lines
-
         _print(line.text for line in lines(report))
 
 

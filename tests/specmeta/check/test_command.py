@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +37,10 @@ def test_an_unreadable_input_is_one_line_on_stderr_and_the_others_are_checked(
     assert len(errors) == 3
     assert errors[0].startswith(f"specmeta check: {tmp_path}/absent.yaml: cannot be read (No such")
     assert errors[1].startswith(f"specmeta check: {broken}:1: is not valid JSON")
-    assert errors[2].startswith(f"specmeta check: {tmp_path}/config.json: cannot be read")
+    assert errors[2] == (
+        f"specmeta check: {tmp_path}: holds neither a config.json nor a target/; pass a checkpoint "
+        "directory, one with target/ and drafter/, or a file"
+    )
     assert f"{bad}:34: error decoding.max_draft_len" in result.out
     assert result.lines[-1] == "1 error, 0 warnings in 4 inputs"
 
@@ -143,6 +149,42 @@ def test_an_interrupt_ends_the_command_quietly(
     monkeypatch.setattr("specmeta._check._run.check", interrupt)
     result = check(write(tmp_path / "deployment.yaml"))
     assert (result.code, result.out, result.err) == (130, "", "")
+
+
+@pytest.mark.parametrize("command", ["check", "rules"])
+def test_on_a_terminal_nothing_ends_in_a_traceback(tmp_path: Path, command: str) -> None:
+    path = write(tmp_path / "deployment.yaml", ("max_draft_len: 5", "max_draft_len: 6"))
+    arguments = [command] if command == "rules" else [command, str(path)]
+    main, terminal = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "specmeta", *arguments],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "200"},
+    ) as running:
+        os.close(terminal)
+        shown = b""
+        with contextlib.suppress(OSError):  # the end of a terminal without a writer
+            while part := os.read(main, 65536):
+                shown += part
+        os.close(main)
+    assert running.returncode == (0 if command == "rules" else 1)
+    assert b"draft_beyond_block" in shown
+    assert b"\x1b[" in shown
+    assert b"Traceback" not in shown
+
+
+def test_a_narrow_encoding_does_not_end_the_report(tmp_path: Path) -> None:
+    path = write(tmp_path / "deployment.yaml", ("engine:", '"\U0001f600": 1\nengine:'))
+    done = subprocess.run(
+        [sys.executable, "-m", "specmeta", "check", str(path)],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert b"\\U0001f600: is no key of a deployment file" in done.stdout
 
 
 def test_a_terminal_is_shown_the_same_lines_in_colour(

@@ -328,6 +328,62 @@ def test_a_checkpoint_that_cannot_be_read_is_found_where_it_is_named(tmp_path: P
     assert check(path, "--json").found[0] == ("path_outside", "target", 1)
 
 
+@pytest.mark.parametrize(
+    ("drafter", "expected"),
+    [
+        ("{checkpoint: models/drafter, state: {a: 1}}", ("extra_forbidden", "drafter.state", 2)),
+        ("{checkpoint: 3}", ("string_type", "drafter.checkpoint", 2)),
+        ("{stated: 3}", ("dict_type", "drafter.stated", 2)),
+        ("3", ("dict_type", "drafter", 2)),
+    ],
+)
+def test_a_drafter_in_another_form_is_an_error(
+    tmp_path: Path, drafter: str, expected: tuple[str, str, int]
+) -> None:
+    shutil.copytree(QWEN, tmp_path / "models")
+    change = ("drafter: models/drafter", f"drafter: {drafter}")
+    path = write(tmp_path / "deployment.yaml", change, text=PAIR)
+    assert check(path, "--json").found == [expected]
+
+
+def test_a_target_that_is_written_out_bundles_no_drafter(tmp_path: Path) -> None:
+    sizes = "{hidden_size: 8, num_layers: 4, vocab_size: 9, max_position_embeddings: null}"
+    path = write(
+        tmp_path / "deployment.yaml",
+        ("target: models/target", f"target: {sizes}"),
+        ("drafter: models/drafter", "drafter: bundled"),
+        text=PAIR,
+    )
+    assert check(path, "--json").found == [("value_error", "drafter", 2)]
+
+
+def test_a_method_is_known_where_the_choices_have_another_error(tmp_path: Path) -> None:
+    shutil.copytree(V4, tmp_path / "models")
+    path = write(
+        tmp_path / "deployment.yaml",
+        ("drafter: models/drafter", "drafter: bundled"),
+        ("DSpark, max_draft_len: 7", "MTP, max_draft_len: 0"),
+        text=PAIR,
+    )
+    found = {rule for rule, _, _ in check(path, "--json").found}
+    # The MTP layers of the target are meant, and which state they read is not in its file.
+    assert found == {"greater_than", "fact_not_stated"}
+
+
+def test_an_engine_takes_its_dtype_from_the_target(tmp_path: Path) -> None:
+    shutil.copytree(QWEN, tmp_path / "models")
+    config = tmp_path / "models" / "target" / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "torch_dtype": "float16"}))
+    path = tmp_path / "serve.sh"
+    path.write_text(SERVE.replace(" --dtype bfloat16", ""))
+    pair = ("--target", tmp_path / "models" / "target", "--drafter", QWEN / "drafter")
+    capture = 8192 * 5 * 4096 * 2  # two bytes of float16
+    (item,) = check(path, *pair, "--json").report["inputs"]
+    assert item["memory"]["captured_states"] == capture
+    config.write_text((QWEN / "target" / "config.json").read_text())
+    assert check(path, *pair, "--json").found == [("argument_required", "dtype", 1)]
+
+
 @pytest.mark.parametrize("form", ["object", "yaml", "flags"])
 def test_a_deployment_takes_the_arguments_of_an_engine(tmp_path: Path, form: str) -> None:
     shutil.copytree(QWEN, tmp_path / "models")
