@@ -9,6 +9,7 @@ from ._limits import MAX_DOCUMENT_BYTES, input_error, shown_path, size
 
 _SNAPSHOTS = "snapshots"
 _BLOBS = "blobs"
+_NO_NAME = "cannot be read (no file can have this name)"
 _CHECK = "check the path and its permissions"
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
@@ -64,8 +65,8 @@ def open_file(path: Path, *, limit: int | None = None, root: Path | None = None)
         raise unreadable(name, problem) from None
     except InputError:
         raise
-    except ValueError as problem:  # a NUL byte in the name
-        raise input_error(name, None, f"cannot be read ({problem})", _CHECK) from None
+    except ValueError:  # a NUL byte in the name
+        raise input_error(name, None, _NO_NAME, _CHECK) from None
     kind = next((kind for is_kind, kind in _KINDS if is_kind(found.st_mode)), "a special file")
     fact = f"is {kind}, not a regular file"
     raise input_error(name, None, fact, "pass the path of the file itself")
@@ -92,8 +93,8 @@ def names_in(directory: Path) -> list[str]:
         return sorted(entry.name for entry in directory.iterdir())
     except OSError as problem:
         raise unreadable(name, problem) from None
-    except ValueError as problem:
-        raise input_error(name, None, f"cannot be read ({problem})", _CHECK) from None
+    except ValueError:
+        raise input_error(name, None, _NO_NAME, _CHECK) from None
 
 
 def is_inside(root: Path, path: Path) -> bool:
