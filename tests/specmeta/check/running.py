@@ -12,6 +12,10 @@ from specmeta._cli import app
 
 DATA = Path(__file__).parents[2] / "data" / "checkpoints"
 
+QWEN = DATA / "dspark_qwen3_8b_block7"
+V4 = DATA / "deepseek_v4_flash_dspark"
+STATED = ("--state", "anchor_convention=anchor_first")
+
 DEPLOYMENT = """\
 target:
   hidden_size: 64
@@ -55,6 +59,24 @@ engine:
   dtype: bfloat16
 """
 
+PAIR = """\
+target: models/target
+drafter: models/drafter
+decoding: {decoding_type: DSpark, max_draft_len: 7}
+engine:
+  max_num_requests: 16
+  num_seq_slots: 16
+  max_num_tokens: 8192
+  max_seq_len: 32768
+  dtype: bfloat16
+"""
+
+SERVE = (
+    "vllm serve models/target \\\n"
+    '  --speculative-config \'{"method": "dspark", "num_speculative_tokens": 7}\' \\\n'
+    "  --max-num-seqs 16 --max-num-batched-tokens 8192 --dtype bfloat16\n"
+)
+
 
 class Result(NamedTuple):
     """What a check printed, and its exit code."""
@@ -95,3 +117,9 @@ def write(path: Path, *changes: tuple[str, str], text: str = DEPLOYMENT) -> Path
         text = text.replace(old, new)
     path.write_text(text)
     return path
+
+
+def kind_of(result: Result) -> tuple[str, str | None]:
+    """Kind and dialect of the one input of a JSON report."""
+    (item,) = result.report["inputs"]
+    return item["kind"], item["dialect"]
