@@ -97,6 +97,14 @@ def test_the_first_drafts_do_not_depend_on_how_many_are_asked_for() -> None:
         torch.testing.assert_close(some_confidence, confidence[:, :count], rtol=0, atol=1e-12)
 
 
+def test_confidence_is_refused_where_the_checkpoint_has_no_head_for_it() -> None:
+    changes = {"enable_confidence_head": False, "confidence_head_with_markov": False}
+    model = make_model(drafter(**changes), "float64")
+    tokens = torch.tensor([5])
+    with pytest.raises(ValueError, match="enable_confidence_head: this drafter has no confidence"):
+        model.confidence(torch.zeros(1, 7, 64, dtype=torch.float64), tokens, tokens[:, None])
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 def test_lower_precision_stays_near_float64_at_far_positions(dtype: str) -> None:
     exact, rough = make_model(drafter(), "float64"), make_model(drafter(), dtype)

@@ -18,6 +18,7 @@ from specmeta_workers import (
     read_drafter_config,
     read_target_config,
 )
+from specmeta_workers._checkpoint import Stored, read_tensors
 from tests.workers.parity_cases import TargetHead
 from tests.workers.tiny_targets import tiny_qwen3
 
@@ -462,6 +463,34 @@ def test_embedding_and_head_come_from_a_target_directory(
         CheckpointError, match=r"embed_tokens.weight is missing; pass the directory"
     ):
         load_draft_model(checkpoint, target)
+
+
+def test_files_of_a_target_directory_that_cannot_be_read_are_named(
+    checkpoint: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    target = tmp_path_factory.mktemp("target")
+    change_tensors(checkpoint, embed_tokens__weight=None)
+    with pytest.raises(CheckpointError, match=f"{target}/model.safetensors: does not exist, nor"):
+        load_draft_model(checkpoint, target)
+    save_file({"model.embed_tokens.weight": torch.ones(97, 32)}, target / "model.safetensors")
+    with pytest.raises(CheckpointError, match=f"{target}/config.json: cannot be read .No such"):
+        load_draft_model(checkpoint, target)
+    (target / "config.json").write_text("[1]")
+    with pytest.raises(CheckpointError, match=f"{target}/config.json: holds a list; expected an"):
+        load_draft_model(checkpoint, target)
+
+
+def test_a_file_outside_of_the_checkpoint_is_not_followed(checkpoint: Path) -> None:
+    (checkpoint / "model.safetensors").unlink()
+    (checkpoint / "model.safetensors").symlink_to(GOOD / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"model.safetensors: leads out of .*; put the file"):
+        load_draft_model(checkpoint)
+
+
+def test_a_file_that_went_away_since_its_header_was_read_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "gone.safetensors"
+    with pytest.raises(CheckpointError, match=r"gone.safetensors: cannot be read \(.*; fetch it"):
+        read_tensors({"fc.weight": Stored(file, (1,))}, ["fc.weight"])
 
 
 def test_a_target_config_is_read_as_transformers_writes_it(tmp_path: Path) -> None:

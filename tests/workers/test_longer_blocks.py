@@ -42,18 +42,31 @@ def longer_rig(kind: DecodingType, convention: Convention, **fields: Any) -> Rig
     )
 
 
+def slow_round(rig: Rig, block_size: int, states: Tensor, anchor: int) -> dict[str, Tensor]:
+    """What the slow DSpark makes of a block of this many slots."""
+    config = rig.worker.draft_model.config
+    raw = raw_of(config) | {
+        "block_size": block_size,
+        "sample_from_anchor": config.anchor_convention == "anchor_first",
+    }
+    weights = dict(rig.worker.draft_model.state_dict())
+    return golden_round(raw, weights, states, anchor, states.shape[0])
+
+
 def slow_drafts(rig: Rig, block_size: int, states: Tensor, anchor: int) -> list[int]:
     """What the slow implementation drafts with a block of this many slots."""
+    if rig.deployment.decoding_type == "DSpark":
+        drafts = slow_round(rig, block_size, states, anchor)["draft_tokens"]
+        return [int(token) for token in drafts[0]]
     model = rig.worker.draft_model
-    raw = raw_of(model.config) | {"block_size": block_size}
-    anchored = raw["anchor_convention"] == "anchor_first"
-    weights = dict(model.state_dict())
-    if rig.deployment.decoding_type == "DFlash":
-        logits = naive_dflash.draft(raw, weights, states, anchor, sample_from_anchor=anchored)
-        return [int(slot.argmax()) for slot in logits]
-    raw["sample_from_anchor"] = anchored
-    drafts = golden_round(raw, weights, states, anchor, states.shape[0])["draft_tokens"]
-    return [int(token) for token in drafts[0]]
+    logits = naive_dflash.draft(
+        raw_of(model.config) | {"block_size": block_size},
+        dict(model.state_dict()),
+        states,
+        anchor,
+        sample_from_anchor=model.config.anchor_convention == "anchor_first",
+    )
+    return [int(slot.argmax()) for slot in logits]
 
 
 @conventions
@@ -95,8 +108,9 @@ def test_a_graph_and_a_threshold_see_all_drafts_of_the_longer_block(convention: 
     fields = {"confidence_threshold": 1e-9, "max_num_requests": 2}
     eager = longer_rig("DSpark", convention, **fields)
     graphed = longer_rig("DSpark", convention, cuda_graph_batch_sizes=(2,), **fields)
+    states = eager.captured(9)
     for rig in (eager, graphed):
-        rig.context(5, rig.captured(9))
+        rig.context(5, states)
     row = eager.row(3)
     expected = eager.generate({5: row})
     metadata = graphed.metadata(request_ids=(RequestId(5),), seq_lens=(8,))
@@ -105,6 +119,12 @@ def test_a_graph_and_a_threshold_see_all_drafts_of_the_longer_block(convention: 
     assert output.confidence is not None
     assert output.confidence.shape == (2, 7)
     assert torch.equal(output.draft_tokens[:1], expected.draft_tokens)
+    states = torch.cat((states, row.captured[:3]))
+    slow = slow_round(eager, BLOCKS[convention], states, row.targets[2])
+    assert torch.equal(output.draft_tokens[:1], slow["draft_tokens"])
+    torch.testing.assert_close(
+        output.confidence[:1], slow["confidence_logits"].sigmoid(), rtol=0, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("kind", ["DSpark", "DFlash"])
