@@ -42,9 +42,7 @@ class LeanBlock:
         config, model, dtype = self.config, self.model, self.dtype
         length = tokens.shape[1]
         context = F.linear(captured.to(dtype), model.fc.weight.to(dtype))
-        context = rms_norm(
-            context, model.hidden_norm.weight.to(dtype), model.shape.rms_norm_eps
-        )
+        context = rms_norm(context, model.hidden_norm.weight.to(dtype), model.shape.rms_norm_eps)
         bias = context_bias(anchors, length, config.sliding_window, dtype)
         slots = anchors[..., None] + torch.arange(config.block_size)
         phases = (self.cos[slots].flatten(1, 2)[:, None], self.sin[slots].flatten(1, 2)[:, None])

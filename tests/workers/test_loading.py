@@ -188,6 +188,10 @@ _BAD_CONFIGS: list[tuple[dict[str, Any], str]] = [
     ({"hidden_size": 2**62}, f"hidden_size is {2**62}, but no tensor is wider than 97; use the"),
     ({"vocab_size": 2**62}, f"vocab_size is {2**62}, but no vocabulary is that large"),
     ({"head_dim": 2**36}, f"head_dim is {2**36}, but no tensor is wider than 97"),
+    (
+        {"block_size": 2**40, "max_position_embeddings": ...},
+        f"block_size is {2**40}, but no block is that long; use the config.json that",
+    ),
     ({"block_size": 300}, "block_size is 300, but max_position_embeddings is 256"),
 ]
 

@@ -125,9 +125,10 @@ def _check_sizes(
         "vocab_size": (config.vocab_size, max(largest, 2**31), "no vocabulary is that large"),
     }
     if not isinstance(config, MTPDrafterConfig):
-        longest = config.max_position_embeddings or 2**20
-        why = f"max_position_embeddings is {longest}"
-        limits["block_size"] = (config.block_size, longest, why)
+        longest, why = config.max_position_embeddings, "no block is that long"
+        if longest is not None:
+            why = f"max_position_embeddings is {longest}"
+        limits["block_size"] = (config.block_size, longest or 2**20, why)
     if isinstance(config, DSparkDrafterConfig):
         limits["markov_rank"] = (config.markov_rank, largest, widest)
     for key, (size, limit, why) in limits.items():
