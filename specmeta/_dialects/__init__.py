@@ -20,6 +20,7 @@ from . import _zlab as zlab
 from ._aliases import ALIASES
 from ._facts import Facts
 from ._reading import Reading, build
+from ._values import Found, same
 from ._weights import check_weights, expected_tensors
 
 __all__ = [
@@ -47,7 +48,7 @@ def dialect_of(document: Document) -> str:
     raw = _mapping(document)
     name = _architecture(raw)
     metadata = raw.get("metadata")
-    if isinstance(metadata, dict) and "tensors" in raw:
+    if isinstance(metadata, dict) and isinstance(raw.get("tensors"), dict):
         found = metadata.get("general.architecture")
         if found in gguf.ARCHITECTURES:
             return "gguf"
@@ -62,7 +63,7 @@ def dialect_of(document: Document) -> str:
         return "zlab"
     if name == mtp.ARCHITECTURE:
         return "specmeta"
-    if any(key.startswith("dspark_") for key in raw):
+    if _dspark_section(raw) is not None:
         return "deepseek_v4"
     if _mtp_layers(raw):
         return "mtp"
@@ -109,8 +110,9 @@ def read_drafter(
         assert isinstance(metadata, dict)
         assert isinstance(tensors, dict)
         return gguf.read(gguf.facts_of(document, metadata, stated, stated_origins), tensors)
-    facts = Facts(document, _with_layers(raw, target), stated, stated_origins, ALIASES)
-    facts.check_spelling()
+    facts = Facts(document, _with_layers(raw, target), stated, stated_origins)
+    _check_layers_of_target(facts, raw, target)
+    facts.check_keys()
     if dialect == "speculators":
         return speculators.read(facts)
     if dialect == "zlab":
@@ -133,12 +135,18 @@ def read_bundled(
         CheckpointError: every problem at once, or that there is none.
 
     """
-    raw, dialect = _mapping(document), dialect_of(document)
-    facts = Facts(document, raw, stated, stated_origins, ALIASES)
-    facts.check_spelling()
-    if dialect == "deepseek_v4" and decoding_type != "MTP":
+    raw = _mapping(document)
+    section = _dspark_section(raw)
+    if section is not None and decoding_type in (None, "DSpark"):
+        own = raw[section] if section else raw
+        assert isinstance(own, dict)
+        prefix = (section,) if section else ()
+        facts = Facts(document, own, stated, stated_origins, prefix=prefix)
+        facts.check_keys()
         return deepseek_v4.read(facts)
-    if _mtp_layers(raw):
+    if _mtp_layers(raw) and decoding_type in (None, "MTP"):
+        facts = Facts(document, raw, stated, stated_origins)
+        facts.check_keys()
         return mtp.read_bundled(facts, _section(raw))
     raise _not_recognized(document, ("architectures",), raw.get("architectures"))
 
@@ -186,6 +194,26 @@ def _mtp_layers(raw: Mapping[str, object]) -> bool:
         if value not in (None, 0, False):
             return True
     return False
+
+
+def _dspark_section(raw: Mapping[str, object]) -> str | None:
+    """Where a target's file has `dspark_*` keys: "" is the top level, None nowhere."""
+    for name in ("", "text_config"):
+        section = raw.get(name) if name else raw
+        if isinstance(section, dict) and any(key.startswith("dspark_") for key in section):
+            return name
+    return None
+
+
+def _check_layers_of_target(
+    facts: Facts, raw: Mapping[str, object], target: Document | None
+) -> None:
+    """Note a drafter that was made for a target of another depth."""
+    if target is None or "num_target_layers" not in raw:
+        return
+    layers = _with_layers({}, target).get("num_target_layers")
+    if layers is not None and not same(layers, raw["num_target_layers"]):
+        facts.disagree("num_target_layers", Found(layers, Origin(target, ("num_hidden_layers",))))
 
 
 def _with_layers(raw: dict[str, object], target: Document | None) -> dict[str, object]:

@@ -79,8 +79,9 @@ ALIASES: Mapping[str, tuple[Alias, ...]] = {
     "window_causality": (
         _causal("dflash_config.causal"),
         _causal("is_causal"),
-        _causal("full_attention_causal"),
     ),
+    # Says something of layers without a window alone.
+    "full_causality": (_causal("full_attention_causal"),),
     "markov_rank": (*_places("markov_rank", "dspark_config"), Alias("dspark_markov_rank")),
     "markov_head_type": (
         *_places("markov_head_type", "dspark_config"),
@@ -131,11 +132,6 @@ GGUF_ALIASES: Mapping[str, tuple[Alias, ...]] = {
     "sliding_window": (Alias("{arch}.attention.sliding_window"),),
 }
 
-SECTIONS = (
-    "dflash_config", "dspark_config", "eagle_config", "text_config", "transformer_layer_config",
-)  # fmt: skip
-"""Objects of a file in which facts stand."""
-
 # Keys whose misspelling would silently take a default or another layout.
 SPELT = (
     "block_size", "dspark_block_size", "mask_token_id", "dspark_noise_token_id",
@@ -153,5 +149,6 @@ KNOWN = frozenset(
         *SPELT,
         *(alias.key.rpartition(".")[2] for spelt in ALIASES.values() for alias in spelt),
         *("num_target_layers", "runtime_block_size", "num_aux_hidden_states", "vocab_size"),
+        *("num_hidden_layers", "hidden_size", "num_anchors", "dspark_draft_topk"),
     }
 )

@@ -14,9 +14,12 @@ from ._reading import Reading, block_fields, build, finish
 def read(facts: Facts) -> Reading:
     """The canonical form. Raises `CheckpointError` with every problem."""
     width, vocab = facts.size("hidden_size"), facts.size("vocab_size")
+    if vocab is None:
+        facts.asked.add("draft_vocab_size")
     fields = block_fields(facts, width)
     rank, layers = facts.required("markov_rank"), fields["target_layer_ids"]
     stages = facts.value("num_stages", len(layers) if isinstance(layers, tuple) else None)
+    facts.is_from("num_stages", "num_layers")
     fields |= {
         "hidden_size": width,
         "num_layers": stages,

@@ -21,11 +21,8 @@ def read(facts: Facts, architecture: str) -> Reading:
     fields |= dspark_fields(facts)
     known = architecture in ARCHITECTURES
     has_head = fields["markov_rank"] not in (0, None) or fields["enable_confidence_head"] is True
-    anchor = facts.get("anchor_convention")
-    if anchor is not None:
-        fields["anchor_convention"] = anchor.value
-    elif known and has_head:
-        fields["anchor_convention"] = "anchor_first"
+    if known and has_head:
+        fields["anchor_convention"] = facts.value("anchor_convention", "anchor_first")
     else:
         fields["anchor_convention"] = facts.required("anchor_convention")
     fixed = "non_causal" if known else None

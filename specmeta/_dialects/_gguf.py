@@ -44,6 +44,8 @@ def facts_of(
 def read(facts: Facts, tensors: Mapping[str, object]) -> Reading:
     """The canonical form. Raises `CheckpointError` with every problem."""
     vocab = facts.value("vocab_size", _tokens(facts))
+    if vocab is None:
+        facts.asked.add("draft_vocab_size")
     draft_vocab, width = facts.value("draft_vocab_size"), facts.required("hidden_size")
     fields: dict[str, object] = {
         "hidden_size": width,
@@ -52,10 +54,9 @@ def read(facts: Facts, tensors: Mapping[str, object]) -> Reading:
         "draft_vocab_size": vocab if draft_vocab is None else draft_vocab,
         "attention_kind": "grouped_query",
         **{name: facts.value(name) for name in _PLAIN},
-        **block_fields(facts, width),
+        **block_fields(facts, width, "input_of_layer"),
         "anchor_convention": facts.required("anchor_convention"),
         "window_causality": facts.required("window_causality"),
-        "layer_id_convention": "input_of_layer",
     }
     if not any("markov" in name for name in tensors):
         return finish(facts, build(facts, DFlashDrafterConfig, fields), "gguf")

@@ -26,14 +26,15 @@ def read_own(facts: Facts) -> Reading:
 
 def read_bundled(facts: Facts, section: Path) -> Reading:
     """The canonical form of the MTP layers in a target's file. Raises `CheckpointError`."""
-    fields = sizes(facts, section)
+    fields = sizes(facts, section, mixed=True)
     fields["num_layers"] = facts.required("num_mtp_layers")
-    if ("num_mtp_layers",) in facts.origins:
-        facts.origins[("num_layers",)] = facts.origins[("num_mtp_layers",)]
+    facts.is_from("num_mtp_layers", "num_layers")
     rank, rotary = facts.at((*section, "kv_lora_rank")), facts.at((*section, "qk_rope_head_dim"))
     if rank is not None:  # a layer caches one latent vector and its rotary part
         fields["attention_kind"] = "latent"
         together = rank + rotary if type(rank) is int and type(rotary) is int else None
         fields |= {"num_key_value_heads": None, "head_dim": together}
+    elif facts.at((*section, "model_type")) == "deepseek_v4":  # head_dim has both parts
+        fields |= {"attention_kind": "latent", "num_key_value_heads": None}
     fields["target_hidden_state"] = facts.required("target_hidden_state")
     return finish(facts, build(facts, MTPDrafterConfig, fields), "mtp")

@@ -10,7 +10,8 @@ from .._base import SpecModel
 from .._drafter import DFlashDrafterConfig, DrafterConfig, DSparkDrafterConfig
 from .._findings import Finding, Origins, Path, findings_of
 from .._target import TargetConfig
-from ._facts import Facts, Found
+from ._facts import Facts
+from ._values import Found
 
 _Model = TypeVar("_Model", bound=SpecModel)
 
@@ -43,32 +44,63 @@ class Reading(NamedTuple):
 def build(facts: Facts, model: type[_Model], fields: Mapping[str, object]) -> _Model:
     """The canonical form of these fields; raises what is wrong with them and with the facts.
 
-    A fact that is missing has been noted already, so only the others are judged.
+    A fact whose absence is noted gets a stand-in, so that the rules on the others run too.
 
     Raises:
         CheckpointError: every problem at once, each at its key.
 
     """
-    noted = {problem.field for problem in facts.findings}
+    given = {
+        name: facts.stand_in(name) if value is None else value for name, value in fields.items()
+    }
+    facts.check_stated(fields, frozenset(model.model_fields) - {"decoding_type"})
     try:
-        config = model.model_validate(dict(fields))
+        config = model.model_validate(given)
     except ValidationError as error:
         facts.findings += [
             problem
             for problem in findings_of(error, facts.origins)
-            if problem.value is not None or not _missing(problem, noted, fields)
+            if problem.value is not None or not (_leaves(problem) & facts.asked)
         ]
         facts.raise_problems()
         raise
+    if isinstance(config, DSparkDrafterConfig | DFlashDrafterConfig):
+        _check_layers(facts, config)
     facts.raise_problems()
     return config
 
 
-def sizes(facts: Facts, section: Path = (), layers: str = "num_hidden_layers") -> dict[str, object]:
-    """What every drafter's decoder layers have; None where the file does not say."""
+def _leaves(problem: Finding) -> set[str]:
+    return {problem.field, problem.field.rpartition(".")[2]}
+
+
+def _check_layers(facts: Facts, config: DSparkDrafterConfig | DFlashDrafterConfig) -> None:
+    """Ids beyond the target's layers, where the drafter's file says how many those are."""
+    total = facts.at(("num_target_layers",))
+    if type(total) is not int or max(config.layers_to_capture) < total:
+        return
+    index = next(i for i, layer in enumerate(config.layers_to_capture) if layer >= total)
+    found = Found(config.target_layer_ids[index], facts.origins[("target_layer_ids",)])
+    told = f"{config.target_layer_ids[index]} is beyond the {total} layers of num_target_layers"
+    facts.add(rules.LAYER_OUT_OF_RANGE, found, told)
+
+
+def sizes(
+    facts: Facts,
+    section: Path = (),
+    layers: str = "num_hidden_layers",
+    *,
+    mixed: bool = False,
+) -> dict[str, object]:
+    """What every drafter's decoder layers have; None where the file does not say.
+
+    `mixed` is for the file of a target, whose own layers may be of several kinds.
+    """
     hidden = facts.size("hidden_size", None, section)
     vocab = facts.size("vocab_size", None, section)
     draft_vocab = facts.value("draft_vocab_size")
+    if vocab is None:
+        facts.asked.add("draft_vocab_size")
     return {
         "hidden_size": hidden,
         "num_layers": facts.size(layers, "num_layers", section),
@@ -77,11 +109,11 @@ def sizes(facts: Facts, section: Path = (), layers: str = "num_hidden_layers") -
         "attention_kind": "grouped_query",
         **{name: facts.of_file(name, None, section) for name in _SIZES},
         "rope_theta": _rope_theta(facts, section),
-        "sliding_window": window(facts, section, layers),
+        "sliding_window": window(facts, section, layers, mixed=mixed),
     }
 
 
-def window(facts: Facts, section: Path = (), layers: str = "num_hidden_layers") -> object:
+def window(facts: Facts, section: Path, layers: str, *, mixed: bool = False) -> object:
     """The window that all layers share; None where they attend to the whole context."""
     types, size = (
         facts.at((*section, "layer_types")),
@@ -100,8 +132,10 @@ def window(facts: Facts, section: Path = (), layers: str = "num_hidden_layers") 
         return None
     if kinds == {"sliding_attention"}:
         return facts.required("sliding_window") if size is None else size
+    if mixed:
+        return None
     facts.unsupported(key, f"has {sorted(kinds)}, and the layers share one window or have none")
-    return size
+    return None
 
 
 def _rope_theta(facts: Facts, section: Path) -> object:
@@ -120,11 +154,16 @@ def _rope_theta(facts: Facts, section: Path) -> object:
     return found
 
 
-def block_fields(facts: Facts, width: object) -> dict[str, object]:
-    """What the block drafters share: block, mask, layers and their convention."""
+def block_fields(
+    facts: Facts, width: object, convention: str = "output_of_layer"
+) -> dict[str, object]:
+    """What the block drafters share: block, mask, layers, and what their ids count in this form
+    where the user states them.
+    """
     target_width = facts.value("target_hidden_size")
     layers = facts.get("target_layer_ids")
-    convention = "output_of_layer" if layers is None else layers.convention
+    if layers is not None and layers.convention is not None:
+        convention = layers.convention
     return {
         "block_size": facts.required("block_size"),
         "mask_token_id": facts.required("mask_token_id"),
@@ -136,16 +175,16 @@ def block_fields(facts: Facts, width: object) -> dict[str, object]:
 
 def causality(facts: Facts, window: object, fixed: str | None) -> object:
     """What a block position sees of its block: what the file says, else what its form fixes."""
-    found = facts.get("window_causality")
-    windowed = None if window is None else facts.get("windowed_causality")
-    if found is not None and windowed is not None and found.value != windowed.value:
-        facts.disagree(windowed.origin.key, found)
-    if windowed is not None:
-        facts.origins[("window_causality",)] = windowed.origin
-        return windowed.value
-    if found is not None:
-        return found.value
-    return facts.required("window_causality") if fixed is None else fixed
+    name = "full_causality" if window is None else "windowed_causality"
+    special = facts.get(name)
+    if special is None:
+        found = facts.value("window_causality", fixed)
+        return facts.required("window_causality") if found is None else found
+    general = facts.get("window_causality")
+    if general is not None and general.value != special.value:
+        facts.disagree(special.origin.key, general)
+    facts.is_from(name, "window_causality")
+    return special.value
 
 
 def dspark_fields(facts: Facts) -> dict[str, object]:
@@ -196,8 +235,3 @@ def _warn_of_shifted_layers(
         other = "inputs" if by_output else "outputs"
         told = f"{list(config.target_layer_ids)} are the usual ids of layer {other}"
         facts.warn(rules.LAYER_IDS_LOOK_SHIFTED, "target_layer_ids", told)
-
-
-def _missing(problem: Finding, noted: set[str], fields: Mapping[str, object]) -> bool:
-    name = problem.field.rpartition(".")[2]
-    return name in noted and fields.get(name) is None

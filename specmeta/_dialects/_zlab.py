@@ -17,4 +17,7 @@ def read(facts: Facts) -> Reading:
     fields |= block_fields(facts, fields["hidden_size"])
     fields["anchor_convention"] = facts.value("anchor_convention", "mask_at_position")
     fields["window_causality"] = causality(facts, fields["sliding_window"], "non_causal")
+    for key in ("selector_rank", "selector_top_k"):
+        if facts.at((key,)) or facts.at(("dflash_config", key)):
+            facts.unsupported(key, "is a candidate selector (DFlash2), which is not read")
     return finish(facts, build(facts, DFlashDrafterConfig, fields), "zlab")

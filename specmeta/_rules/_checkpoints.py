@@ -63,7 +63,7 @@ PROJECTION_WIDTH_DIFFERS = Rule(
     "projection_width_differs",
     "R8",
     "the projection reads one plane for each captured layer, in their order",
-    "list every captured layer: state target_layer_ids where one is implied",
+    "list every captured layer in the configuration, also one that is implied",
     (
         "NVIDIA/Model-Optimizer#2149",
         "vllm-project/speculators#705",

@@ -1,0 +1,41 @@
+"""A value that a file or the user states, and how two of them compare."""
+
+from typing import NamedTuple
+
+from .._errors import show
+from .._findings import Origin
+
+
+class Found(NamedTuple):
+    """A fact, and where it was written."""
+
+    value: object
+    origin: Origin
+    convention: str | None = None
+    stated: bool = False
+    """Whether the user states it, and not the file."""
+
+
+def as_tuple(value: object) -> object:
+    """A JSON list in the form that the models take."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def same(left: object, right: object) -> bool:
+    """Whether two values are equal and of one type: 7 is not 7.0, and 1 is not true."""
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    return type(left) is type(right) and left == right
+
+
+def shown(value: object) -> str:
+    """Short text of a value; a short list as JSON has it."""
+    return str(list(value)) if isinstance(value, tuple) and len(value) <= 16 else show(value)
+
+
+def in_one_convention(found: Found, first: Found) -> object:
+    """The value in ids of layer outputs; what the user states is in the convention of the file."""
+    convention = first.convention if found.stated else found.convention
+    if convention == "input_of_layer" and isinstance(found.value, tuple):
+        return tuple(i - 1 if type(i) is int else i for i in found.value)
+    return found.value
