@@ -64,7 +64,7 @@ def test_unknown_stated_fact() -> None:
 
 
 @pytest.mark.parametrize(
-    "folder,fact,value",
+    ("folder", "fact", "value"),
     [
         (QWEN, "anchor_convention", "mask_at_position"),
         (V4, "anchor_convention", "mask_at_position"),
@@ -83,7 +83,7 @@ def test_disagreement_is_told_once() -> None:
     ]
 
 
-@pytest.mark.parametrize("a,b", [(7, 7.0), (1, True)])
+@pytest.mark.parametrize(("a", "b"), [(7, 7.0), (1, True)])
 def test_equal_numbers_of_other_types_disagree(a: object, b: object) -> None:
     assert rules(changed(QWEN, {"block_size": a, "dspark_block_size": b})) == ["facts_disagree"]
 
@@ -221,16 +221,14 @@ def weights(
 
 
 @pytest.mark.parametrize(
-    "name,shape,rule",
+    ("name", "shape", "rule"),
     [
         ("embed_tokens.weight", (100, 4096), "tensor_shape_differs"),
         ("lm_head.weight", (32000, 4096), "draft_head_differs"),
         ("d2t", (32000,), "d2t_length_differs"),
     ],
 )
-def test_borrowed_tensors_of_a_full_vocabulary(
-    name: str, shape: tuple[int, ...], rule: str
-) -> None:
+def test_borrowed_tensors_are_compared(name: str, shape: tuple[int, ...], rule: str) -> None:
     assert weights(QWEN, {name: shape}) == [rule]
 
 
