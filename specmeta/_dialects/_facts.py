@@ -111,7 +111,7 @@ class Facts:
         """The value at a path of the file; None where it is not there."""
         value: object = self._data
         for part in path:
-            if not isinstance(value, dict):
+            if not isinstance(value, dict) or not isinstance(part, str):
                 return None
             value = value.get(part)
         return value
