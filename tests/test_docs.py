@@ -17,6 +17,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sysconfig
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ from specmeta._rules.__main__ import BEGIN, END, main, tables, with_tables
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+# The pages call a published pair `models`.
+PAIR = ROOT / "tests" / "data" / "checkpoints" / "dspark_qwen3_8b_block7"
 MATCH = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 LOOSE = {"git", "pip", "cd", "python3"}  # set-up lines that a test cannot repeat
 
@@ -67,6 +70,7 @@ def test_python_examples_run_and_print_what_the_page_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    shutil.copytree(PAIR, tmp_path / "models")
     namespace: dict[str, object] = {"__name__": "__main__"}
     printed = ""
     for block in blocks(page):
