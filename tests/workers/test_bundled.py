@@ -1,11 +1,13 @@
 """The pair that ships in the wheel is what its cards say."""
 
+import json
 from pathlib import Path
 
 import corpus
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 import specmeta_workers
 from specmeta import (
@@ -156,6 +158,26 @@ def test_prompts_may_be_given(pair: Pair) -> None:
     prompts = (Prompt((5, 6, 7), "abc", "mine"),)
     other = load_pair(BUNDLED / "target", BUNDLED / "dspark", prompts=prompts)
     assert other.prompts == prompts
+
+
+def test_facts_of_another_drafter_may_be_stated(pair: Pair, tmp_path: Path) -> None:
+    """DeepSpec's form without a Markov head, whose file does not say what its anchor predicts."""
+    raw = json.loads((BUNDLED / "dspark" / "config.json").read_text())
+    raw |= {"markov_rank": 0, "enable_confidence_head": False}
+    (tmp_path / "config.json").write_text(json.dumps(raw))
+    weights = load_file(BUNDLED / "dspark" / "model.safetensors")
+    save_file(
+        {n: w for n, w in weights.items() if "head." not in n}, tmp_path / "model.safetensors"
+    )
+    with pytest.raises(CheckpointError, match="anchor_convention: is not stated by this file"):
+        pair.with_drafter(tmp_path)
+    stated = {"anchor_convention": "mask_at_position"}
+    other = pair.with_drafter(tmp_path, stated=stated)
+    assert other.target is pair.target
+    assert other.deployment.drafter == other.draft_model.config
+    assert other.deployment.decoding.max_draft_len == 6
+    whole = load_pair(BUNDLED / "target", tmp_path, prompts=(), stated=stated)
+    assert whole.deployment == other.deployment
 
 
 @pytest.mark.parametrize("folder", ["target", "dspark"])
