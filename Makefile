@@ -1,6 +1,6 @@
 # `make test` and `make bench` need Python 3.11 or newer with pip, nothing else: the first run creates .venv.
 .DEFAULT_GOAL := help
-.PHONY: help venv test lint typecheck schemas-check unit fuzz bench benchmarks pair schemas format clean
+.PHONY: help venv test lint typecheck schemas-check unit fuzz fuzz-minute bench benchmarks pair schemas format clean
 
 # The interpreter that .venv is made of: `make test PYTHON=python3.12` to choose another.
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
@@ -9,6 +9,8 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+
+FUZZ_TESTS := tests/specmeta/files/test_fuzz_files.py tests/specmeta/dialects/test_fuzz_dialects.py
 
 # How long `make fuzz` looks for inputs that break a reader, all properties together.
 SPECMETA_FUZZ_SECONDS ?= 600
@@ -30,7 +32,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-test: lint typecheck schemas-check unit ## Run every check: lint, types, schemas, tests, coverage, wheel.
+test: lint typecheck schemas-check unit fuzz-minute ## Run every check: lint, types, schemas, tests, coverage, wheel.
 
 lint: $(STAMP) ## Run ruff (rules and format).
 	$(BIN)/ruff check .
@@ -46,8 +48,11 @@ schemas-check: $(STAMP) ## Verify that schemas/ matches the models.
 unit: $(STAMP) ## Run pytest with coverage.
 	$(BIN)/python -m pytest --cov --cov-report=term
 
-fuzz: $(STAMP) ## Fuzz the file readers for SPECMETA_FUZZ_SECONDS (600).
-	SPECMETA_FUZZ_SECONDS=$(SPECMETA_FUZZ_SECONDS) $(BIN)/python -m pytest -q tests/specmeta/files/test_fuzz_files.py
+fuzz: $(STAMP) ## Fuzz the readers for SPECMETA_FUZZ_SECONDS (600).
+	SPECMETA_FUZZ_SECONDS=$(SPECMETA_FUZZ_SECONDS) $(BIN)/python -m pytest -q $(FUZZ_TESTS)
+
+fuzz-minute: $(STAMP)
+	SPECMETA_FUZZ_SECONDS=60 $(BIN)/python -m pytest -q $(FUZZ_TESTS)
 
 bench: $(STAMP) ## Measure accept length with the bundled pair.
 	$(BIN)/specmeta bench accept-length
