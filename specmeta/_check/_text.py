@@ -9,6 +9,7 @@ from ._report import InputReport, Report, Slots
 
 Style = Literal["error", "warning", "overridden", "title", "plain"]
 _MIB = 2**20
+_REPORTS = 3
 
 
 class Line(NamedTuple):
@@ -31,7 +32,7 @@ def _input(item: InputReport) -> Iterator[Line]:
     for found in item.findings:
         yield Line(printable(finding_text(found)), found.severity)
         if found.reports:
-            yield Line(f"    reports: {', '.join(found.reports)}")
+            yield Line(f"    reports: {_some(found)}")
         if found.reason is not None:
             yield Line(printable(f"    reason: {found.reason}"))
     if item.memory is not None:
@@ -76,3 +77,10 @@ def _slots(slots: Slots) -> str:
         f"{slots.overlap_headroom} with overlap headroom, {slots.disaggregated} disaggregated, "
         f"{slots.disaggregated_overlap_headroom} with both"
     )
+
+
+def _some(found: Finding) -> str:
+    """The first reports of a finding, and where the others are."""
+    more = len(found.reports) - _REPORTS
+    rest = f" and {more} more: --explain {found.rule}" if more > 0 else ""
+    return ", ".join(found.reports[:_REPORTS]) + rest
