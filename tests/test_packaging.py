@@ -134,7 +134,7 @@ def test_the_sdist_holds_what_rebuilds_and_tests_it(sdist: Path) -> None:
 def test_the_core_needs_no_torch_and_the_extra_does(wheel: Path) -> None:
     requirements = metadata_of(wheel).get_all("Requires-Dist", [])
     core = {line.split(">")[0] for line in requirements if "extra ==" not in line}
-    assert core == {"pydantic", "rich", "typer", "typing-extensions"}
+    assert core == {"pydantic", "pyyaml", "rich", "typer", "typing-extensions"}
     workers = {line.split(">")[0] for line in requirements if "extra == 'workers'" in line}
     assert workers == {"attrs", "safetensors", "tokenizers", "torch", "transformers"}
 
