@@ -94,29 +94,29 @@ class Deployment(SpecModel, frozen=True):
 
     def findings(self) -> tuple[Finding, ...]:
         """What is worth knowing of this valid deployment: errors that it overrides, warnings."""
-        reasons = {override.rule: override.reason for override in self.overrides}
-        overridden = [line for line in self._violations() if _name(line) in reasons]
+        reasons = groups.reasons(self.overrides)
+        lines = list(self._lines())
+        overridden = [line for line in lines if _name(line) in reasons]
+        warnings = [line for line in lines if _is_warning(line)]
         return (
             *findings_of_lines(overridden, reasons),
-            *findings_of_lines([*groups.unstated(self.target, self.drafter), *self._unused()]),
+            *findings_of_lines([*warnings, *self._unused({_name(line) for line in lines})]),
         )
 
     def broken_rules(self) -> Sequence[InitErrorDetails]:
-        accepted = {o.rule for o in self.overrides if _is_overridable(o.rule)}
+        accepted = groups.reasons(self.overrides)
         return [
             *super().broken_rules(),
             *groups.overriding(self.overrides),
-            *(line for line in self._violations() if _name(line) not in accepted),
+            *(
+                line
+                for line in self._lines()
+                if _name(line) not in accepted and not _is_warning(line)
+            ),
         ]
 
-    def _violations(self) -> Iterator[InitErrorDetails]:
-        target, drafter, decoding, engine = self.target, self.drafter, self.decoding, self.engine
-        yield from groups.pairing(target, drafter)
-        yield from groups.method(drafter, decoding)
-        yield from groups.draft_length(drafter, decoding)
-        yield from groups.window(drafter, decoding, engine)
-        yield from groups.positions(target, drafter, engine)
-        yield from groups.capacity(target, drafter, decoding, engine)
+    def _lines(self) -> Iterator[InitErrorDetails]:
+        yield from groups.between(self.target, self.drafter, self.decoding, self.engine)
         yield from self._compiled()
 
     def _compiled(self) -> Iterator[InitErrorDetails]:
@@ -129,8 +129,7 @@ class Deployment(SpecModel, frozen=True):
                 fact = f"{_text(before)} is not this deployment's {name} ({_text(value)})"
                 yield rules.COMPILED_FOR_OTHER.broken(f"compiled_for.{name}", fact, value=before)
 
-    def _unused(self) -> Iterator[InitErrorDetails]:
-        broken = {_name(line) for line in self._violations()}
+    def _unused(self, broken: set[str]) -> Iterator[InitErrorDetails]:
         for index, override in enumerate(self.overrides):
             if override.rule not in broken:
                 fact = f"{show(override.rule)} is not broken"
@@ -139,9 +138,8 @@ class Deployment(SpecModel, frozen=True):
                 )
 
 
-def _is_overridable(name: str) -> bool:
-    rule = rules.RULES.get(name)
-    return rule is not None and rule.overridable
+def _is_warning(line: InitErrorDetails) -> bool:
+    return rules.RULES[_name(line)].severity == "warning"
 
 
 def _name(line: InitErrorDetails) -> str:

@@ -143,6 +143,38 @@ def unstated(target: TargetConfig, drafter: DrafterConfig) -> Lines:
             )
 
 
+def between(
+    target: TargetConfig | None,
+    drafter: DrafterConfig | None,
+    decoding: DecodingConfig | None,
+    engine: EngineConfig | None,
+) -> Lines:
+    """Every rule that these parts allow, errors and warnings: a deployment has all four, and what
+    could be read of one may have fewer.
+    """
+    if target and drafter:
+        yield from pairing(target, drafter)
+        yield from unstated(target, drafter)
+    if drafter and decoding:
+        yield from method(drafter, decoding)
+        yield from draft_length(drafter, decoding)
+    if drafter and decoding and engine:
+        yield from window(drafter, decoding, engine)
+    if target and drafter and engine:
+        yield from positions(target, drafter, engine)
+    if target and drafter and decoding and engine:
+        yield from capacity(target, drafter, decoding, engine)
+
+
+def reasons(overrides: Sequence[RuleOverride]) -> dict[str, str]:
+    """Why each rule is broken, of those that may be."""
+    return {
+        override.rule: override.reason
+        for override in overrides
+        if override.rule in rules.RULES and rules.RULES[override.rule].overridable
+    }
+
+
 def overriding(overrides: Sequence[RuleOverride]) -> Lines:
     """Overrides of what is no rule, or none that may be overridden, or the same one twice."""
     seen: set[str] = set()

@@ -4,12 +4,11 @@ A deployment is checked as a whole where all four parts could be read. Where one
 design (a pair of checkpoints has no engine) or because it is broken, the rules on the others run.
 """
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
-from pydantic_core import InitErrorDetails
 
 from . import _deployment_rules as groups
 from ._decoding import DecodingConfig
@@ -27,7 +26,7 @@ from ._findings import (
     placed,
 )
 from ._overrides import CompileKey, RuleOverride
-from ._rules import PART_UNREADABLE, RULES
+from ._rules import PART_UNREADABLE
 from ._target import TargetConfig
 
 STATED = "--state"
@@ -95,30 +94,10 @@ class Parts:
         return deployment
 
     def _found(self) -> tuple[Finding, ...]:
-        return findings_of_lines(self._lines(), self._reasons())
-
-    def _lines(self) -> Iterator[InitErrorDetails]:
-        target, drafter, decoding, engine = self.target, self.drafter, self.decoding, self.engine
-        yield from groups.overriding(self.overrides)
-        if target and drafter:
-            yield from groups.pairing(target, drafter)
-            yield from groups.unstated(target, drafter)
-        if drafter and decoding:
-            yield from groups.method(drafter, decoding)
-            yield from groups.draft_length(drafter, decoding)
-        if drafter and decoding and engine:
-            yield from groups.window(drafter, decoding, engine)
-        if target and drafter and engine:
-            yield from groups.positions(target, drafter, engine)
-        if target and drafter and decoding and engine:
-            yield from groups.capacity(target, drafter, decoding, engine)
-
-    def _reasons(self) -> dict[str, str]:
-        return {
-            override.rule: override.reason
-            for override in self.overrides
-            if override.rule in RULES and RULES[override.rule].overridable
-        }
+        lines = groups.between(self.target, self.drafter, self.decoding, self.engine)
+        return findings_of_lines(
+            [*groups.overriding(self.overrides), *lines], groups.reasons(self.overrides)
+        )
 
     def _add(self, found: Iterable[Finding]) -> None:
         for item in found:
