@@ -1,7 +1,8 @@
 """What the user chooses about speculation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Annotated, Literal, final
 
 from pydantic import Field
@@ -91,6 +92,12 @@ class MTPDecodingConfig(_Decoding, frozen=True):
     decoding_type: Literal["MTP"] = "MTP"
     """Method tag, by which unions are told apart."""
 
+
+DECODING_CONFIGS: Mapping[
+    str, type[DSparkDecodingConfig | DFlashDecodingConfig | MTPDecodingConfig]
+] = MappingProxyType(
+    {"DSpark": DSparkDecodingConfig, "DFlash": DFlashDecodingConfig, "MTP": MTPDecodingConfig}
+)
 
 DecodingConfig = Annotated[
     DSparkDecodingConfig | DFlashDecodingConfig | MTPDecodingConfig,

@@ -7,7 +7,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from ._base import SpecModel, _with_tuples
-from ._decoding import DFlashDecodingConfig, DSparkDecodingConfig, MTPDecodingConfig
+from ._decoding import DECODING_CONFIGS
 from ._engine import EngineConfig
 from ._errors import line_error, show, validation_error
 from ._files import Document
@@ -16,12 +16,6 @@ from ._findings import Path as Location
 from ._overrides import CompileKey, RuleOverride
 from ._parts import Parts
 
-METHODS = ("DSpark", "DFlash", "MTP")
-_DECODING: Mapping[str, type[DSparkDecodingConfig | DFlashDecodingConfig | MTPDecodingConfig]] = {
-    "DSpark": DSparkDecodingConfig,
-    "DFlash": DFlashDecodingConfig,
-    "MTP": MTPDecodingConfig,
-}
 _SIZED = {*EngineConfig.sized.__annotations__} - {"return"}
 _OPTIONAL = {name for name, field in EngineConfig.model_fields.items() if not field.is_required()}
 _Model = TypeVar("_Model", bound=SpecModel)
@@ -54,7 +48,7 @@ class FieldReader:
         """Read the choices."""
         value = self.given(data, "decoding", "decoding_type and max_draft_len")
         if value is not None:
-            self.parts.decoding = self.tagged(_DECODING, value, ("decoding",))
+            self.parts.decoding = self.tagged(DECODING_CONFIGS, value, ("decoding",))
 
     def engine(self, data: Mapping[str, object]) -> None:
         """Read the capacity: the fields, or `sized` with the arguments that give them."""
@@ -120,7 +114,7 @@ class FieldReader:
         self, models: Mapping[str, type[_Model]], value: object, path: Location
     ) -> _Model | None:
         """The model that the value's decoding_type names."""
-        names = ", ".join(METHODS)
+        names = ", ".join(models)
         if not isinstance(value, dict):
             fact = f"{show(value)} is no object of fields"
             self.problem("dict_type", path, fact, f"give decoding_type ({names}) and its fields")
@@ -130,7 +124,7 @@ class FieldReader:
             fact = "is required and was not given"
             self.problem("union_tag_not_found", place, fact, f"give one of {names}")
         elif not isinstance(tag, str) or tag not in models:
-            close = get_close_matches(str(tag), METHODS, n=1, cutoff=0.4)
+            close = get_close_matches(str(tag), models, n=1, cutoff=0.4)
             remedy = f"did you mean {close[0]!r}?" if close else f"give one of {names}"
             self.problem("union_tag_invalid", place, f"{show(tag)} is no method", remedy, tag)
         else:

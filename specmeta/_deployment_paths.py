@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ._deployment_parts import METHODS, FieldReader
-from ._drafter import DFlashDrafterConfig, DSparkDrafterConfig, MTPDrafterConfig
+from ._deployment_parts import FieldReader
+from ._drafter import DRAFTER_CONFIGS
 from ._errors import show
 from ._files import Document, is_inside
 from ._findings import Origin, Origins, finding
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from ._pairs import Checkpoint, Source
 
 _BUNDLED = "bundled"
-_DRAFTERS: Mapping[str, type[DSparkDrafterConfig | DFlashDrafterConfig | MTPDrafterConfig]] = {
-    "DSpark": DSparkDrafterConfig,
-    "DFlash": DFlashDrafterConfig,
-    "MTP": MTPDrafterConfig,
-}
 
 
 class PartReader(FieldReader):
@@ -88,7 +83,7 @@ class PartReader(FieldReader):
         if isinstance(value, str):
             self._drafter_checkpoint(value, path, target, stated, argued)
         elif value is not None:
-            self.parts.drafter = self.tagged(_DRAFTERS, value, path)
+            self.parts.drafter = self.tagged(DRAFTER_CONFIGS, value, path)
 
     def _drafter_checkpoint(
         self,
@@ -130,7 +125,7 @@ class PartReader(FieldReader):
         data = self.document.data
         written = data.get("decoding") if isinstance(data, dict) else None
         method = written.get("decoding_type") if isinstance(written, dict) else None
-        return method if method in METHODS else None
+        return method if method in DRAFTER_CONFIGS else None
 
     def arguments(
         self, data: Mapping[str, object], target: "Checkpoint | None"

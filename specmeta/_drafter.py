@@ -1,6 +1,7 @@
 """Drafter checkpoints in one canonical form, whatever dialect they were published in."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Literal, final
 
 from pydantic import Field
@@ -226,6 +227,12 @@ class MTPDrafterConfig(_Drafter, frozen=True):
     """Which state of the target the first layer reads: the output of its last decoder layer, or
     that output behind the final norm."""
 
+
+DRAFTER_CONFIGS: Mapping[
+    str, type[DSparkDrafterConfig | DFlashDrafterConfig | MTPDrafterConfig]
+] = MappingProxyType(
+    {"DSpark": DSparkDrafterConfig, "DFlash": DFlashDrafterConfig, "MTP": MTPDrafterConfig}
+)
 
 DrafterConfig = Annotated[
     DSparkDrafterConfig | DFlashDrafterConfig | MTPDrafterConfig,

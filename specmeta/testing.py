@@ -7,9 +7,9 @@ field.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ._decoding import DFlashDecodingConfig, DSparkDecodingConfig, MTPDecodingConfig
+from ._decoding import DECODING_CONFIGS
 from ._deployment import Deployment
-from ._drafter import DFlashDrafterConfig, DSparkDrafterConfig, MTPDrafterConfig
+from ._drafter import DRAFTER_CONFIGS
 from ._engine import EngineConfig
 from ._errors import show
 from ._factory import static_fields
@@ -69,16 +69,6 @@ _DRAFTERS: dict[str, dict[str, Any]] = {
         "target_hidden_state": "before_final_norm",
     },
 }
-_DRAFTER_CLASSES = {
-    "DSpark": DSparkDrafterConfig,
-    "DFlash": DFlashDrafterConfig,
-    "MTP": MTPDrafterConfig,
-}
-_DECODING_CLASSES = {
-    "DSpark": DSparkDecodingConfig,
-    "DFlash": DFlashDecodingConfig,
-    "MTP": MTPDecodingConfig,
-}
 _TARGET = {**_SIZES, "num_layers": 4}
 _OWN = ("overrides", "compiled_for")  # fields of the deployment that no part has
 _DRAFT_LEN = {"DSpark": 7, "DFlash": 6, "MTP": 3}
@@ -101,8 +91,8 @@ def make_deployment(decoding_type: DecodingType = "DSpark", **overrides: Any) ->
     draft_len = _DRAFT_LEN[decoding_type]
     classes: dict[str, Any] = {
         "target": TargetConfig,
-        "drafter": _DRAFTER_CLASSES[decoding_type],
-        "decoding": _DECODING_CLASSES[decoding_type],
+        "drafter": DRAFTER_CONFIGS[decoding_type],
+        "decoding": DECODING_CONFIGS[decoding_type],
         "engine": EngineConfig,
     }
     defaults: dict[str, dict[str, Any]] = {

@@ -6,12 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pydantic import ValidationError
 
-from .._decoding import (
-    DecodingConfig,
-    DFlashDecodingConfig,
-    DSparkDecodingConfig,
-    MTPDecodingConfig,
-)
+from .._decoding import DECODING_CONFIGS, DecodingConfig
 from .._engine import EngineConfig
 from .._findings import Finding, InputError, Origin, Origins, findings_of
 from .._types import DecodingType
@@ -19,11 +14,6 @@ from .._types import DecodingType
 if TYPE_CHECKING:
     from ._fields import Section
     from ._records import Reading
-
-_DECODING: Mapping[
-    DecodingType,
-    type[DSparkDecodingConfig] | type[DFlashDecodingConfig] | type[MTPDecodingConfig],
-] = {"DSpark": DSparkDecodingConfig, "DFlash": DFlashDecodingConfig, "MTP": MTPDecodingConfig}
 
 _DTYPES = {"half": "float16", "float": "float32"}
 
@@ -111,7 +101,7 @@ def build(
     speculation = gathered.speculation or gathered.section
     reading.origins["engine",] = Origin(reading.document, gathered.section.path)
     reading.origins["decoding",] = Origin(reading.document, speculation.path)
-    decoding = _decoding(reading, gathered, defaults)
+    decoding = _decoding(reading, gathered)
     engine = _engine(reading, gathered, defaults)
     found = tuple(reading.findings)
     if decoding is None or engine is None or any(item.severity == "error" for item in found):
@@ -128,20 +118,18 @@ def build(
     )
 
 
-def _decoding(
-    reading: "Reading", gathered: Gathered, defaults: Mapping[str, object]
-) -> DecodingConfig | None:
+def _decoding(reading: "Reading", gathered: Gathered) -> DecodingConfig | None:
     """None where there is no method, which has been reported."""
     fields = gathered.decoding
     speculation = gathered.speculation
     if "max_draft_len" not in fields and speculation is not None:
-        fields["max_draft_len"] = defaults.get("max_draft_len", 1)
-        if "max_draft_len" not in defaults and not _reported(reading, gathered, "max_draft_len"):
+        fields["max_draft_len"] = 1  # meanwhile
+        if not _reported(reading, gathered, "max_draft_len"):
             speculation.absent(gathered.spelled["max_draft_len"], "is not given (drafts of a step)")
     if gathered.method is None:
         return None
     try:
-        return _DECODING[gathered.method](**cast("dict[str, Any]", fields))
+        return DECODING_CONFIGS[gathered.method](**cast("dict[str, Any]", fields))
     except ValidationError as error:
         reading.findings.extend(findings_of(error, reading.origins, prefix=("decoding",)))
         return None
