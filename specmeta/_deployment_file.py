@@ -6,17 +6,15 @@ another one, and every finding points to the file and the line of the value that
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 from ._deployment import Deployment
 from ._deployment_paths import PartReader
 from ._files import Document
-from ._findings import Finding, Origin, Origins
+from ._findings import NOTHING, Finding, Origin, Origins
 from ._parts import Parts
 
 _KEYS = ("target", "drafter", "decoding", "engine", "arguments", "overrides", "compiled_for")
-_NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 class DeploymentReading(NamedTuple):
@@ -47,7 +45,7 @@ def read_deployment_file(
     *,
     base: Path,
     roots: Sequence[Path] = (),
-    stated: Mapping[str, object] = _NOTHING,
+    stated: Mapping[str, object] = NOTHING,
     weights: bool = True,
 ) -> DeploymentReading:
     """Read a deployment file and run every rule that its readable parts allow.

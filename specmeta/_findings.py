@@ -6,6 +6,7 @@ key and on which line each of them was written (its origins), and `findings_of` 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from pydantic import ValidationError
@@ -41,6 +42,12 @@ class Origin(NamedTuple):
 
 Origins = Mapping[Path, Origin]
 """Canonical location, for example ``("drafter", "block_size")``, to where it was written."""
+
+NOTHING: Mapping[str, object] = MappingProxyType({})
+"""No facts."""
+
+NOWHERE: Origins = MappingProxyType({})
+"""No places."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

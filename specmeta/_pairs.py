@@ -2,20 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from ._dialects import Reading, check_weights, read_bundled, read_drafter, read_target
 from ._errors import show
 from ._files import Document, gguf_document, read_document, tensor_shapes
-from ._findings import InputError, Origin, Origins, finding
+from ._findings import NOTHING, NOWHERE, InputError, Origin, Origins, finding
 from ._findings import Path as Location
 from ._parts import STATED, Parts
 from ._rules import FACTS_DISAGREE
 from ._target import TargetConfig
-
-_NOTHING: Mapping[str, object] = MappingProxyType({})
-_NOWHERE: Origins = MappingProxyType({})
 
 # A width that a file leaves out is the other one.
 _DERIVED = {"target_hidden_size": "hidden_size", "draft_vocab_size": "vocab_size"}
@@ -39,10 +35,10 @@ class Checkpoint(NamedTuple):
 class Facts(NamedTuple):
     """What is known of a drafter beside its files."""
 
-    stated: Mapping[str, object] = _NOTHING
+    stated: Mapping[str, object] = NOTHING
     """Facts that no file states, by their canonical name."""
 
-    origins: Origins = _NOWHERE
+    origins: Origins = NOWHERE
     """Where each of them was stated."""
 
     decoding_type: str | None = None

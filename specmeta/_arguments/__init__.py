@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .. import _rules as rules
 from .._errors import show
-from .._findings import InputError, Path
+from .._findings import NOTHING, InputError, Path
 from . import _sglang, _tensorrt_llm, _vllm
 from ._build import Arguments as Arguments
 from ._build import Gathered, build
@@ -24,9 +24,6 @@ from ._written import Written as Written
 if TYPE_CHECKING:
     from .._deployment import Deployment
     from .._files import Document
-
-
-_NONE: Mapping[str, object] = MappingProxyType({})
 
 
 class _Engine(NamedTuple):
@@ -67,7 +64,7 @@ def read_arguments(
     document: "Document",
     engine_name: str,
     *,
-    defaults: Mapping[str, object] = _NONE,
+    defaults: Mapping[str, object] = NOTHING,
     at: Path = (),
 ) -> Arguments:
     """The arguments of an engine, in canonical form.

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
-from .._findings import Finding
+from .._findings import NOTHING, Finding
 from .._parts import STATED
 
 _LAYOUTS = {
@@ -23,7 +22,7 @@ class Options(NamedTuple):
     target: Path | None = None
     drafter: Path | None = None
     deployment: Path | None = None
-    stated: Mapping[str, object] = MappingProxyType({})
+    stated: Mapping[str, object] = NOTHING
     decoding_type: str | None = None
     roots: tuple[Path, ...] = ()
     mid_run: bool = False

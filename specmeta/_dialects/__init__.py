@@ -5,11 +5,10 @@ count; nothing that a file leaves out is guessed.
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from .. import _rules as rules
 from .._files import Document
-from .._findings import CheckpointError, Origin, Origins, finding
+from .._findings import NOTHING, NOWHERE, CheckpointError, Origin, Origins, finding
 from .._target import TargetConfig
 from . import _deepseek_v4 as deepseek_v4
 from . import _deepspec as deepspec
@@ -33,9 +32,6 @@ __all__ = [
     "read_drafter",
     "read_target",
 ]
-
-_NOTHING: Mapping[str, object] = MappingProxyType({})
-_NOWHERE: Origins = MappingProxyType({})
 
 
 def dialect_of(document: Document) -> str:
@@ -81,8 +77,8 @@ def has_bundled_drafter(document: Document) -> bool:
 def read_drafter(
     document: Document,
     *,
-    stated: Mapping[str, object] = _NOTHING,
-    stated_origins: Origins = _NOWHERE,
+    stated: Mapping[str, object] = NOTHING,
+    stated_origins: Origins = NOWHERE,
     target: Document | None = None,
     decoding_type: str | None = None,
 ) -> Reading:
@@ -125,8 +121,8 @@ def read_drafter(
 def read_bundled(
     document: Document,
     *,
-    stated: Mapping[str, object] = _NOTHING,
-    stated_origins: Origins = _NOWHERE,
+    stated: Mapping[str, object] = NOTHING,
+    stated_origins: Origins = NOWHERE,
     decoding_type: str | None = None,
 ) -> Reading:
     """The canonical form of the drafter in a target's file: DSpark's where it has both.
@@ -155,7 +151,7 @@ def read_target(document: Document) -> Reading:
     """The sizes of a target. Raises `CheckpointError` with every problem."""
     raw = _mapping(document)
     section = _section(raw)
-    facts = Facts(document, raw, _NOTHING, _NOWHERE, may_be_stated=False)
+    facts = Facts(document, raw, NOTHING, NOWHERE, may_be_stated=False)
     streams = facts.of_file("hc_mult", None, section)
     fields = {
         "hidden_size": facts.size("hidden_size", None, section),

@@ -8,14 +8,12 @@ where it is not; `num_nextn_predict_layers` counts MTP layers, not DSpark's stag
 
 from .._drafter import DSparkDrafterConfig
 from ._facts import Facts
-from ._reading import Reading, block_fields, build, finish
+from ._reading import Reading, block_fields, build, draft_vocab, finish
 
 
 def read(facts: Facts) -> Reading:
     """The canonical form. Raises `CheckpointError` with every problem."""
     width, vocab = facts.size("hidden_size"), facts.size("vocab_size")
-    if vocab is None:
-        facts.asked.add("draft_vocab_size")
     fields = block_fields(facts, width)
     rank, layers = facts.required("markov_rank"), fields["target_layer_ids"]
     stages = facts.value("num_stages", len(layers) if isinstance(layers, tuple) else None)
@@ -24,7 +22,7 @@ def read(facts: Facts) -> Reading:
         "hidden_size": width,
         "num_layers": stages,
         "vocab_size": vocab,
-        "draft_vocab_size": vocab,
+        "draft_vocab_size": draft_vocab(facts, vocab, None),
         "max_position_embeddings": facts.of_file("max_position_embeddings"),
         "attention_kind": "latent",
         "num_attention_heads": None,

@@ -11,19 +11,18 @@ from .._files import Document
 from .._findings import Origins
 from ._aliases import GGUF_ALIASES
 from ._facts import Facts
-from ._reading import Reading, block_fields, build, dspark_fields, finish
+from ._reading import (
+    SIZES,
+    Reading,
+    block_fields,
+    build,
+    draft_vocab,
+    dspark_fields,
+    finish,
+)
 
 ARCHITECTURES = ("dflash", "dspark", "dflash-draft")
-_PLAIN = (
-    "max_position_embeddings",
-    "num_attention_heads",
-    "num_key_value_heads",
-    "head_dim",
-    "intermediate_size",
-    "rms_norm_eps",
-    "rope_theta",
-    "sliding_window",
-)
+_PLAIN = (*SIZES, "rope_theta", "sliding_window")
 
 
 def facts_of(
@@ -44,14 +43,12 @@ def facts_of(
 def read(facts: Facts, tensors: Mapping[str, object]) -> Reading:
     """The canonical form. Raises `CheckpointError` with every problem."""
     vocab = facts.value("vocab_size", _tokens(facts))
-    if vocab is None:
-        facts.asked.add("draft_vocab_size")
-    draft_vocab, width = facts.value("draft_vocab_size"), facts.required("hidden_size")
+    own, width = facts.value("draft_vocab_size"), facts.required("hidden_size")
     fields: dict[str, object] = {
         "hidden_size": width,
         "num_layers": facts.required("num_hidden_layers"),
         "vocab_size": facts.required("vocab_size") if vocab is None else vocab,
-        "draft_vocab_size": vocab if draft_vocab is None else draft_vocab,
+        "draft_vocab_size": draft_vocab(facts, vocab, own),
         "attention_kind": "grouped_query",
         **{name: facts.value(name) for name in _PLAIN},
         **block_fields(facts, width, "input_of_layer"),

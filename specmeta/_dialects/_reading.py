@@ -15,7 +15,7 @@ from ._values import Found
 
 _Model = TypeVar("_Model", bound=SpecModel)
 
-_SIZES = (
+SIZES = (
     "max_position_embeddings",
     "num_attention_heads",
     "num_key_value_heads",
@@ -98,16 +98,13 @@ def sizes(
     """
     hidden = facts.size("hidden_size", None, section)
     vocab = facts.size("vocab_size", None, section)
-    draft_vocab = facts.value("draft_vocab_size")
-    if vocab is None:
-        facts.asked.add("draft_vocab_size")
     return {
         "hidden_size": hidden,
         "num_layers": facts.size(layers, "num_layers", section),
         "vocab_size": vocab,
-        "draft_vocab_size": vocab if draft_vocab is None else draft_vocab,
+        "draft_vocab_size": draft_vocab(facts, vocab, facts.value("draft_vocab_size")),
         "attention_kind": "grouped_query",
-        **{name: facts.of_file(name, None, section) for name in _SIZES},
+        **{name: facts.of_file(name, None, section) for name in SIZES},
         "rope_theta": _rope_theta(facts, section),
         "sliding_window": window(facts, section, layers, mixed=mixed),
     }
@@ -154,6 +151,13 @@ def _rope_theta(facts: Facts, section: Path) -> object:
     return found
 
 
+def draft_vocab(facts: Facts, vocab: object, own: object) -> object:
+    """Rows of the head: its own number, else the vocabulary's, whose absence is noted once."""
+    if vocab is None:
+        facts.asked.add("draft_vocab_size")
+    return vocab if own is None else own
+
+
 def block_fields(
     facts: Facts, width: object, convention: str = "output_of_layer"
 ) -> dict[str, object]:
@@ -190,17 +194,17 @@ def causality(facts: Facts, window: object, fixed: str | None) -> object:
 def dspark_fields(facts: Facts) -> dict[str, object]:
     """What the heads of a DSpark drafter are."""
     rank, confidence = facts.required("markov_rank"), facts.required("enable_confidence_head")
-    markov, with_markov = facts.get("markov_head_type"), None
-    if confidence:
-        with_markov = facts.required("confidence_head_with_markov")
+    with_markov = facts.required("confidence_head_with_markov") if confidence else False
+    kind = facts.value("markov_head_type")
+    if rank == 0:  # a file may keep the type of a head that it has not
+        kind = None
+    elif rank is not None:
+        kind = facts.required("markov_head_type")
     return {
         "markov_rank": rank,
-        # A file may keep the type of a head that it has not: without a rank it says nothing.
-        "markov_head_type": facts.required("markov_head_type")
-        if rank not in (0, None)
-        else (None if markov is None or rank == 0 else markov.value),
+        "markov_head_type": kind,
         "enable_confidence_head": confidence,
-        "confidence_head_with_markov": with_markov if confidence else False,
+        "confidence_head_with_markov": with_markov,
     }
 
 

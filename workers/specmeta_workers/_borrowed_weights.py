@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from specmeta import DrafterConfig
 
-    from ._checkpoint import Stored
+    from ._checkpoint import Config, Stored
 
 EMBEDDING = "embed_tokens.weight"
 HEAD = "lm_head.weight"
@@ -25,14 +25,15 @@ HEAD = "lm_head.weight"
 def borrowed_weights(
     directory: Path,
     config: DrafterConfig,
+    file: Config,
     expected: Mapping[str, tuple[int, ...]],
     stored: Mapping[str, Stored],
     target: nn.Module | str | Path | None,
 ) -> dict[str, Tensor]:
     """Embedding and head that a checkpoint leaves out: tied to each other, or the target's.
 
-    `expected` has the shapes that the draft model needs, `stored` the checkpoint's own tensors.
-    Nothing is returned for what neither has.
+    `file` is the drafter's config.json, `expected` has the shapes that the draft model needs,
+    `stored` the checkpoint's own tensors. Nothing is returned for what neither has.
 
     Raises:
         CheckpointError: the target's states have another width than the drafter's, or the target
@@ -40,7 +41,7 @@ def borrowed_weights(
 
     """
     absent = [name for name in (EMBEDDING, HEAD) if name not in stored]
-    if absent == [HEAD] and read_config(directory).raw.get("tie_word_embeddings") is True:
+    if absent == [HEAD] and file.raw.get("tie_word_embeddings") is True:
         return {HEAD: read_tensors(stored, [EMBEDDING])[EMBEDDING]}
     if absent and not isinstance(config, MTPDrafterConfig):
         _check_width(directory, config.hidden_size, config.target_hidden_size, absent)

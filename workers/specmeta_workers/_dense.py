@@ -9,15 +9,6 @@ import attrs
 if TYPE_CHECKING:
     from specmeta import DrafterConfig
 
-_FIELDS = (
-    "num_attention_heads",
-    "num_key_value_heads",
-    "head_dim",
-    "intermediate_size",
-    "rms_norm_eps",
-    "rope_theta",
-)
-
 
 @attrs.frozen
 class DenseShape:
@@ -49,10 +40,11 @@ def dense_shape(config: DrafterConfig) -> DenseShape:
             f"draft_vocab_size: {config.draft_vocab_size} is not vocab_size ({config.vocab_size}), "
             "and no map from draft tokens to tokens is implemented; use a checkpoint without one"
         )
-    absent = [name for name in _FIELDS if getattr(config, name) is None]
+    sizes = {field.name: getattr(config, field.name) for field in attrs.fields(DenseShape)}
+    absent = [name for name, size in sizes.items() if size is None]
     if absent:
         raise ValueError(
             f"{', '.join(absent)}: not stated by the checkpoint, and a draft model needs them; add "
             "the values that it was trained with to its config.json"
         )
-    return DenseShape(**{name: getattr(config, name) for name in _FIELDS})
+    return DenseShape(**sizes)

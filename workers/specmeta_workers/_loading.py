@@ -77,7 +77,8 @@ def load_draft_model(
     directory = Path(path)
     config = read_drafter_config(directory, stated=stated)
     stored = stored_tensors(directory)
-    check_implemented(read_config(directory))
+    file = read_config(directory)
+    check_implemented(file)
     found = {name: tensor.shape for name, tensor in stored.items()}
     _check_sizes(directory, config, found)
     model = _lay_out(directory, config)
@@ -85,7 +86,7 @@ def load_draft_model(
         if name not in stored:
             _drop_bias(model, name)
     expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    borrowed = borrowed_weights(directory, config, expected, stored, target)
+    borrowed = borrowed_weights(directory, config, file, expected, stored, target)
     homes = {tensor.file for tensor in stored.values()}
     where = homes.pop() if len(homes) == 1 else directory
     _check_tensors(where, expected, found, borrowed)

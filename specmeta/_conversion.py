@@ -4,18 +4,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from .._argument_files import add_arguments, drafter_facts
-from .._base import SpecModel
-from .._deployment import Deployment
-from .._deployment_file import is_deployment, read_deployment_file
-from .._files import Document
-from .._findings import Finding, InputError
-from .._parts import Parts
-from . import ENGINES, Arguments, Choices, Written, engine_of, write_arguments, write_choices
-from ._emit import to_yaml
+from ._argument_files import add_arguments, drafter_facts
+from ._arguments import (
+    ENGINES,
+    Arguments,
+    Choices,
+    Written,
+    engine_of,
+    write_arguments,
+    write_choices,
+)
+from ._arguments._emit import to_yaml
+from ._base import SpecModel
+from ._deployment import Deployment
+from ._deployment_file import is_deployment, read_deployment_file
+from ._files import Document
+from ._findings import NOTHING, Finding, InputError
+from ._parts import Parts
 
 if TYPE_CHECKING:
-    from .._pairs import Checkpoint
+    from ._pairs import Checkpoint
 
 _BUNDLED = "bundled"
 _NOT_READ = "target and drafter: were not read, so the arguments alone are checked"
@@ -34,7 +42,7 @@ class Options(NamedTuple):
     """Directory of the target, for arguments."""
     drafter: Path | None = None
     """Directory of the drafter, for arguments."""
-    stated: Mapping[str, object] = {}
+    stated: Mapping[str, object] = NOTHING
     """Facts of the drafter that no file states."""
     roots: Sequence[Path] = ()
     """Directories that the paths in a deployment file may lead to."""
@@ -104,7 +112,7 @@ def _deployment_file(document: Document, base: Path, options: Options) -> Source
 def _arguments(document: Document, name: str, options: Options) -> Source:
     parts, target = Parts(), None
     if options.target is not None:
-        from .._pairs import add_target, open_checkpoint
+        from ._pairs import add_target, open_checkpoint
 
         with parts.reading():
             target = open_checkpoint(options.target)
@@ -129,8 +137,8 @@ def _add_drafter(
     """Read the drafter where it is given, or where the target holds one."""
     if options.target is None and options.drafter is None:
         return
-    from .._dialects import has_bundled_drafter
-    from .._pairs import add_drafter, gathered, open_checkpoint
+    from ._dialects import has_bundled_drafter
+    from ._pairs import add_drafter, gathered, open_checkpoint
 
     drafter = None
     with parts.reading():
