@@ -120,9 +120,10 @@ def capacity(
         yield rules.MAX_NUM_TOKENS_TOO_SMALL.broken(
             "engine.max_num_tokens", fact, value=engine.max_num_tokens
         )
-    row, needed = engine.max_kv_tokens_per_request, engine.max_seq_len + width
+    row, steps = engine.max_kv_tokens_per_request, engine.kv_reserved_steps
+    needed = engine.max_seq_len + steps * width
     if row is not None and row < needed:
-        fact = f"{row} is below max_seq_len + max_draft_len + 1 ({needed})"
+        fact = f"{row} is below max_seq_len + {steps} * (max_draft_len + 1) ({needed})"
         yield rules.KV_ROW_TOO_SMALL.broken("engine.max_kv_tokens_per_request", fact, value=row)
     limit = engine.state_memory_limit
     if limit is not None:

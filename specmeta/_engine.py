@@ -47,6 +47,10 @@ class EngineConfig(SpecModel, frozen=True):
     """Tokens that a request's row of the engine's KV map holds, drafts included; None where rows
     grow as needed."""
 
+    kv_reserved_steps: PositiveInt = 1
+    """Steps whose tokens (max_draft_len + 1 each) such a row holds at once; 2 where an overlapping
+    scheduler reserves the next step before this one is done."""
+
     supported_window_sizes: BatchSizes = ()
     """Drafter windows that the attention backend has kernels for, in tokens; empty is any."""
 
@@ -71,6 +75,7 @@ class EngineConfig(SpecModel, frozen=True):
         tensor_parallel_size: int = 1,
         pipeline_parallel_size: int = 1,
         max_kv_tokens_per_request: int | None = None,
+        kv_reserved_steps: int = 1,
         supported_window_sizes: tuple[int, ...] = (),
         uniform_rows: bool = False,
         state_memory_limit: int | None = None,
@@ -105,6 +110,7 @@ class EngineConfig(SpecModel, frozen=True):
             tensor_parallel_size=tensor_parallel_size,
             pipeline_parallel_size=pipeline_parallel_size,
             max_kv_tokens_per_request=max_kv_tokens_per_request,
+            kv_reserved_steps=kv_reserved_steps,
             supported_window_sizes=supported_window_sizes,
             uniform_rows=uniform_rows,
             state_memory_limit=state_memory_limit,

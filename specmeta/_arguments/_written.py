@@ -13,6 +13,7 @@ _UNKNOWN_TO_ALL: Mapping[str, tuple[str, ...]] = {
     "decoding": ("confidence_threshold", "steps_per_second"),
     "engine": (
         "max_kv_tokens_per_request",
+        "kv_reserved_steps",
         "supported_window_sizes",
         "uniform_rows",
         "state_memory_limit",

@@ -122,7 +122,8 @@ KV_ROW_TOO_SMALL = Rule(
     "kv_row_too_small",
     "R4",
     "a row that is shorter than the longest sequence with its drafts writes into the next one's",
-    "raise engine.max_kv_tokens_per_request to max_seq_len + max_draft_len + 1",
+    "raise engine.max_kv_tokens_per_request to max_seq_len + kv_reserved_steps * (max_draft_len + "
+    "1)",
     (
         "sgl-project/sglang#33579",
         "sgl-project/sglang#33581",

@@ -114,7 +114,14 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str | int, ...], str]] = [
         {"max_kv_tokens_per_request": 263},
         "kv_row_too_small",
         ("engine", "max_kv_tokens_per_request"),
-        "263 is below max_seq_len + max_draft_len + 1 (264)",
+        "263 is below max_seq_len + 1 * (max_draft_len + 1) (264)",
+    ),
+    (
+        "DSpark",
+        {"max_kv_tokens_per_request": 271, "kv_reserved_steps": 2},
+        "kv_row_too_small",
+        ("engine", "max_kv_tokens_per_request"),
+        "271 is below max_seq_len + 2 * (max_draft_len + 1) (272)",
     ),
     (
         "DSpark",
@@ -166,6 +173,7 @@ def test_one_violation_is_one_line_with_both_numbers(
         ("MTP", {"drafter": {"num_layers": 5}}),
         ("MTP", {"drafter": {"num_layers": 3}, "max_draft_len": 6}),
         ("DSpark", {"max_kv_tokens_per_request": 264}),
+        ("DSpark", {"max_kv_tokens_per_request": 272, "kv_reserved_steps": 2}),
         ("DSpark", {"state_memory_limit": 409_889}),
         # One short window for the longest sequences that both models have.
         ("DSpark", {**LONG, "max_seq_len": 4096}),

@@ -119,6 +119,7 @@ def test_everything_that_is_lost_is_said() -> None:
         confidence_threshold=0.25,
         steps_per_second=((1, 100.0), (64, 50.0)),
         max_kv_tokens_per_request=512,
+        kv_reserved_steps=2,
         supported_window_sizes=(32,),
         uniform_rows=True,
         state_memory_limit=2**30,
@@ -133,6 +134,7 @@ def test_everything_that_is_lost_is_said() -> None:
         "decoding.confidence_threshold (0.25): SGLang has no argument for it\n"
         "decoding.steps_per_second (((1, 100.0), (64, 50.0))): SGLang has no argument for it\n"
         "engine.max_kv_tokens_per_request (512): SGLang has no argument for it\n"
+        "engine.kv_reserved_steps (2): SGLang has no argument for it\n"
         "engine.supported_window_sizes ((32,)): SGLang has no argument for it\n"
         "engine.uniform_rows (True): SGLang has no argument for it\n"
         "engine.state_memory_limit (1073741824): SGLang has no argument for it\n"
