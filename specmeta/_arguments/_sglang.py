@@ -123,8 +123,6 @@ def _read_length(found: Gathered, section: Section) -> None:
             fact = f"{count.value} is for {other} drafts although {by}"
             section.report(rules.DRAFT_TOKENS_DISAGREE, count, fact)
     section.put_found(found.decoding, ("decoding", "max_draft_len"), Count(drafts, first.origin))
-    if found.method == "DSpark":
-        section.put(found.stated, ("stated", "block_size"), "speculative_dspark_block_size")
 
 
 def _read_sizes(found: Gathered, section: Section) -> None:

@@ -77,10 +77,8 @@ def test_a_dflash_block_may_be_wider_than_what_is_verified() -> None:
     assert read("sglang", wider).decoding.max_draft_len == 7
 
 
-def test_the_block_is_a_fact_of_the_drafter() -> None:
-    arguments = read("sglang", {"speculative-dspark-block-size": 7})
-    assert arguments.stated == {"block_size": 7}
-    assert arguments.origins["stated", "block_size"].key == "speculative-dspark-block-size"
+def test_a_block_of_the_run_is_no_fact_of_the_checkpoint() -> None:
+    assert read("sglang", {"speculative-dspark-block-size": 7}).stated == {}
 
 
 def test_a_lone_token_leaves_no_draft() -> None:
