@@ -4,9 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ._arguments import Arguments, is_command, parse_command, read_arguments
-from ._files import Document, parse_document
-from ._files._limits import decode, shown_path
-from ._files._reading import read_bytes
+from ._files import Document, decode, parse_document, read_bytes, shown_path
 from ._findings import Origin
 from ._findings import Path as Location
 from ._parts import Parts

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from .._deployment_file import is_deployment
-from .._files import Document, read_document
+from .._files import Document, is_directory, is_there, read_document
 from .._findings import InputError
 
 Kind = Literal["deployment", "checkpoint", "arguments", "steps"]
@@ -18,7 +18,7 @@ _READ = (
 
 def is_pair(path: Path) -> bool:
     """Whether a directory holds a target, beside its drafter or with it inside."""
-    return (path / "target").is_dir() and not (path / "config.json").exists()
+    return is_directory(path / "target") and not is_there(path / "config.json")
 
 
 def open_input(path: Path) -> Document:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from .._deployment import Deployment
 from .._dialects import dialect_of, has_bundled_drafter, read_target
-from .._files import Document
+from .._files import Document, is_there
 from .._findings import CheckpointError
 from .._pairs import Checkpoint, Source, add_drafter, add_target, gathered, open_checkpoint
 from .._parts import Parts
@@ -18,7 +18,7 @@ def check_pair(item: InputReport, directory: Path, options: Options) -> None:
     """A directory with ``target/``, and ``drafter/`` unless the target holds its drafter."""
     item.kind = "pair"
     drafter = directory / "drafter"
-    _pair(item, directory / "target", drafter if drafter.is_dir() else None, options)
+    _pair(item, directory / "target", drafter if is_there(drafter) else None, options)
 
 
 def check_checkpoint(item: InputReport, path: Path, options: Options) -> None:

@@ -7,9 +7,7 @@ from typing import BinaryIO
 
 from .._deployment import Deployment
 from .._deployment_file import read_deployment_file
-from .._files import Document, read_json_lines
-from .._files._limits import shown_path
-from .._files._reading import open_file
+from .._files import Document, is_directory, is_there, open_file, read_json_lines, shown_path
 from .._findings import InputError
 from .._parts import Parts
 from ._inputs import engine_name, is_pair, kind_of, open_input
@@ -58,7 +56,7 @@ class _Check:
         if path == _STDIN or place.suffix == ".jsonl":
             self._stream(item, place)
             return None
-        if place.is_dir() or place.suffix == ".gguf":
+        if is_directory(place) or place.suffix == ".gguf":
             self._models(item, place)
             return None
         document = open_input(place)
@@ -80,7 +78,7 @@ class _Check:
     def _models(self, item: InputReport, path: Path) -> None:
         from ._models import check_checkpoint, check_pair
 
-        if path.is_dir() and not is_pair(path) and not (path / "config.json").exists():
+        if is_directory(path) and not is_pair(path) and not is_there(path / "config.json"):
             fact = "holds neither a config.json nor a target/"
             told = "pass a checkpoint directory, one with target/ and drafter/, or a file"
             raise InputError(f"{shown_path(path)}: {fact}; {told}")

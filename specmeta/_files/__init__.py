@@ -8,9 +8,10 @@ from pathlib import Path
 from ._document import Document, Place
 from ._gguf import gguf_document
 from ._json import parse_json
-from ._limits import shown_path
+from ._limits import decode
 from ._lines import read_json_lines
-from ._reading import is_inside, read_bytes, read_stream
+from ._paths import is_directory, is_inside, is_there, shown_path
+from ._reading import open_file, read_bytes, read_stream
 from ._safetensors import tensor_shapes
 from ._safetensors_header import Tensor
 from ._yaml import parse_yaml
@@ -19,14 +20,20 @@ __all__ = [
     "Document",
     "Place",
     "Tensor",
+    "decode",
     "gguf_document",
+    "is_directory",
     "is_inside",
+    "is_there",
+    "open_file",
     "parse_document",
     "parse_json",
     "parse_yaml",
+    "read_bytes",
     "read_document",
     "read_json_lines",
     "read_stream",
+    "shown_path",
     "tensor_shapes",
 ]
 

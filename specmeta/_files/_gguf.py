@@ -3,9 +3,11 @@
 from pathlib import Path
 from struct import unpack_from
 
+from .._text import shown
 from ._document import Document
 from ._gguf_values import Reader, read_value
-from ._limits import MAX_TENSORS, shown, shown_path
+from ._limits import MAX_TENSORS
+from ._paths import shown_path
 from ._reading import open_file
 
 _MAGIC = b"GGUF"

@@ -8,7 +8,8 @@ import struct
 from typing import BinaryIO
 
 from .._findings import InputError
-from ._limits import MIB, input_error, shown, size
+from .._text import shown
+from ._limits import MIB, input_error, size
 from ._reading import unreadable
 
 MAX_HEADER_BYTES = 64 * MIB

@@ -10,6 +10,7 @@ from functools import cache, partial
 from json import JSONDecodeError, JSONDecoder
 from typing import NamedTuple
 
+from .._text import shown
 from ._document import Document, Place
 from ._limits import (
     MAX_DEPTH,
@@ -22,7 +23,6 @@ from ._limits import (
     input_error,
     integer,
     not_finite,
-    shown,
     size,
 )
 

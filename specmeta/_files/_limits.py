@@ -5,9 +5,9 @@ bounded first. The bounds are far above any published configuration.
 """
 
 import math
-from pathlib import Path
 
 from .._findings import InputError
+from .._text import shown
 
 MIB = 2**20
 
@@ -33,7 +33,6 @@ MAX_INT = 2**64 - 1
 MIN_INT = -(2**63)
 
 _SHORT_INT = 18  # characters that always fit
-_LONGEST_SHOWN = 60
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -86,12 +85,6 @@ def not_finite(text: str) -> NumberError:
     return NumberError(text, f"{shown(text)} is not a finite number", "write a finite number")
 
 
-def shown(text: str) -> str:
-    """Quoted and short, with everything escaped that a terminal would not print."""
-    cut = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
-    return ascii(cut) if not cut.isprintable() else repr(cut)
-
-
 def encodes(text: str) -> bool:
     """Whether the text is whole characters; half of a surrogate pair could not be printed."""
     try:
@@ -99,12 +92,6 @@ def encodes(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def shown_path(path: Path | str) -> str:
-    """The path as messages name it: what is not printable in it is escaped."""
-    text = str(path)
-    return text if text.isprintable() else ascii(text)[1:-1]
 
 
 def input_error(name: str, line: int | None, problem: str, remedy: str) -> InputError:

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from .._findings import InputError
-from ._limits import MAX_DOCUMENT_BYTES, input_error, shown_path, size
+from ._limits import MAX_DOCUMENT_BYTES, input_error, size
+from ._paths import is_inside, shown_path
 
-_SNAPSHOTS = "snapshots"
-_BLOBS = "blobs"
 _NO_NAME = "cannot be read (no file can have this name)"
 _CHECK = "check the path and its permissions"
 _KINDS = (
@@ -95,22 +94,6 @@ def names_in(directory: Path) -> list[str]:
         raise unreadable(name, problem) from None
     except ValueError:
         raise input_error(name, None, _NO_NAME, _CHECK) from None
-
-
-def is_inside(root: Path, path: Path) -> bool:
-    """Whether a path, its links followed, stays in a directory.
-
-    In the cache of Hugging Face, a file of ``snapshots/REVISION`` is a link into the ``blobs`` of
-    the same repository, which counts as inside. What cannot be followed is not.
-    """
-    try:
-        top, target = root.resolve(), path.resolve()
-    except (OSError, RuntimeError, ValueError):  # a loop of links, before Python 3.13; a NUL byte
-        return False
-    if target.is_relative_to(top):
-        return True
-    folders = [folder for folder in top.parents if folder.name == _SNAPSHOTS]
-    return bool(folders) and target.parent == folders[0].parent / _BLOBS
 
 
 def unreadable(name: str, problem: OSError) -> InputError:

@@ -3,9 +3,11 @@
 import os
 from pathlib import Path
 
+from .._text import shown
 from ._document import Document
 from ._json import parse
-from ._limits import MAX_TENSORS, input_error, shown, shown_path
+from ._limits import MAX_TENSORS, input_error
+from ._paths import shown_path
 from ._reading import names_in, read_bytes
 from ._safetensors_header import MAX_HEADER_BYTES, Tensor, read_header
 

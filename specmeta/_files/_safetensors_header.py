@@ -12,8 +12,10 @@ from typing import NamedTuple
 from typing_extensions import TypeIs
 
 from .._findings import InputError
+from .._text import shown
 from ._json import parse
-from ._limits import MAX_TENSORS, MIB, input_error, shown, shown_path, size
+from ._limits import MAX_TENSORS, MIB, input_error, size
+from ._paths import shown_path
 from ._reading import open_file, unreadable
 
 MAX_HEADER_BYTES = 32 * MIB

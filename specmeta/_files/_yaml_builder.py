@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from .._findings import InputError
+from .._text import shown
 from ._document import Document, Place
-from ._limits import MAX_DEPTH, MAX_YAML_VALUES, NumberError, encodes, input_error, shown
+from ._limits import MAX_DEPTH, MAX_YAML_VALUES, NumberError, encodes, input_error
 from ._yaml_scalars import plain_scalar
 
 _CORE_TAG = "tag:yaml.org,2002:"

@@ -2,7 +2,8 @@
 
 import re
 
-from ._limits import MAX_INT, MIN_INT, NumberError, decimal, integer, not_finite, shown
+from .._text import shown
+from ._limits import MAX_INT, MIN_INT, NumberError, decimal, integer, not_finite
 
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOLS = {
