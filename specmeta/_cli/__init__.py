@@ -7,6 +7,7 @@ import typer
 
 from . import bench, check, convert, rules, schema
 from ._help import NO_VALUE, Command, Group
+from ._streams import run
 
 app = typer.Typer(
     name="specmeta",
@@ -37,4 +38,4 @@ def root(
 
 def main() -> None:
     """Entry point of the ``specmeta`` command: exit 0 valid, 1 findings, 2 usage or unreadable."""
-    app(prog_name="specmeta")
+    run(lambda: app(prog_name="specmeta"))

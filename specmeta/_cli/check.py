@@ -3,10 +3,8 @@
 What a check runs is imported when it runs: every other command starts without it.
 """
 
-import os
 import sys
 from enum import StrEnum
-from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -122,9 +120,6 @@ def check(
         code = report.exit_code(strict=strict)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-    except BrokenPipeError:
-        _drop_output()
-        raise typer.Exit(1) from None
     if code:
         raise typer.Exit(code)
 
@@ -132,8 +127,6 @@ def check(
 def _write(report: "Report", form: Format) -> None:
     from specmeta._check._text import lines, printable
 
-    if isinstance(sys.stdout, TextIOWrapper):  # a narrow encoding must not end the report
-        sys.stdout.reconfigure(errors="backslashreplace")
     for item in report.inputs:
         for message in item.unreadable:
             typer.echo(f"{_NAME}: {printable(' '.join(message.splitlines()))}", err=True)
@@ -161,7 +154,6 @@ def _write(report: "Report", form: Format) -> None:
 def _print(lines: "Iterable[str]") -> None:
     for line in lines:
         print(line)
-    sys.stdout.flush()
 
 
 def _explain(name: str) -> None:
@@ -185,12 +177,6 @@ def _explain(name: str) -> None:
             f"  reports: {', '.join(rule.reports) or 'none'}",
         ]
     )
-
-
-def _drop_output() -> None:
-    """Let the interpreter's last flush go nowhere: the reader of the pipe is gone."""
-    sink = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(sink, sys.stdout.fileno())
 
 
 def _fail(text: str) -> NoReturn:

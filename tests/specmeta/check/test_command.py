@@ -137,7 +137,7 @@ def test_a_closed_pipe_ends_the_command_quietly(tmp_path: Path) -> None:
         assert running.stderr is not None
         running.stdout.close()
         assert running.stderr.read() == b""
-        assert running.wait() == 1
+        assert running.wait() == 141
 
 
 def test_an_interrupt_ends_the_command_quietly(
