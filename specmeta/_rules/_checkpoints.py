@@ -13,11 +13,7 @@ FACT_NOT_STATED = Rule(
     "R7",
     "the same tensors fit two meanings, and a guess gives correct output with few accepted drafts",
     "state it: --state FACT=VALUE, `stated` in a deployment file, or stated={...} in Python",
-    (
-        "sgl-project/sglang-jax#1619",
-        "vllm-project/vllm#51269",
-        "vllm-project/vllm-ascend#13530",
-    ),
+    ("sgl-project/sglang-jax#1619",),
 )
 FACTS_DISAGREE = Rule(
     "facts_disagree",
@@ -26,13 +22,15 @@ FACTS_DISAGREE = Rule(
     "keep the value that the checkpoint was trained with",
     (
         "PrismML-Eng/llama.cpp#122",
-        "sgl-project/sglang#31016",
-        "sgl-project/sglang#34023",
         "vllm-project/vllm#48639",
-        "vllm-project/vllm#30982",
-        "vllm-project/vllm#30852",
+        "sgl-project/sglang#30982",
+        "sgl-project/sglang#30852",
         "sgl-project/sglang#34734",
         "ggml-org/llama.cpp#26275",
+        "vllm-project/vllm#54631",
+        "MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#208",
+        "tonyd2wild/DeepSeek-v4-Flash-Vision-Exp-DSpark-1M-NVFP4-KV-2x-DGX-Spark#22",
+        "vllm-project/vllm-ascend#13530",
     ),
 )
 KEY_MISSPELT = Rule(

@@ -13,7 +13,6 @@ REQUEST_ID_NOT_POSITIVE = Rule(
     (
         _SEED_FORWARD,
         "vllm-project/vllm#43810",
-        "vllm-project/vllm#56734",
     ),
 )
 REQUEST_ID_RESERVED = Rule(

@@ -12,14 +12,14 @@ REQUEST_NOT_SEEDED = Rule(
     "a request without a context row has no slot of its own: it drafts from another's state, or "
     "from an empty window",
     "run its context, or a seed step behind a transfer or a prefix hit, under the same id first",
-    (_SEED_FORWARD, "NVIDIA/TensorRT-LLM#16772", "NVIDIA/TensorRT-LLM#17619", f"{_SPARK}#223"),
+    (_SEED_FORWARD, "NVIDIA/TensorRT-LLM#16772", "NVIDIA/TensorRT-LLM#17619"),
 )
 REQUEST_RELEASED = Rule(
     "request_released",
     "R2",
     "a released slot belongs to whichever request came next",
     "release a request behind its last step, or run its whole context again",
-    (f"{_SPARK}#3",),
+    (f"{_SPARK}#3", "vllm-project/vllm#56734"),
 )
 RELEASE_UNKNOWN = Rule(
     "release_unknown",

@@ -1,34 +1,38 @@
-"""Public fault reports as cases: reading a case file, writing what it describes, checking that.
+"""Public fault reports as cases: reading a case file, and the table of docs/faults.md.
 
 The format is in docs/faults.md. `python tests/specmeta/fault_cases.py` rewrites the table there.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from typer.testing import CliRunner
-
-from specmeta import Deployment, InputError
-from specmeta._cli import app
-from specmeta._dialects import expected_tensors, read_drafter
-from specmeta._factory import static_fields
-from specmeta._files import read_document
-from specmeta.testing import make_deployment
+from specmeta import EngineConfig, InputError
+from specmeta._files import Document, read_document
+from specmeta._rules import RULES
 
 ROOT = Path(__file__).parents[2]
-FOLDER = Path(os.environ.get("SPECMETA_FAULTS_DIR", ROOT / "tests" / "faults"))
+OURS = ROOT / "tests" / "faults"
+FOLDER = Path(os.environ.get("SPECMETA_FAULTS_DIR", OURS))
 CHECKPOINTS = ROOT / "tests" / "data" / "checkpoints"
 PAGE = ROOT / "docs" / "faults.md"
 BEGIN, END = "<!-- cases: begin -->", "<!-- cases: end -->"
+REPORT = re.compile(r"[\w.-]+/[\w.-]+#[0-9]+")
+"""How a public report is cited."""
 
-_REQUIRED = {"reports", "symptom", "cause", "catch", "rule", "faulty", "corrected"}
-_OPTIONAL = {"severity", "base", "checkpoint", "given", "also_valid"}
-_PARTS = {"deployment", "files", "weights", "stated", "steps"}
+_REQUIRED = ("reports", "symptom", "cause", "rule", "corrected")
+_OPTIONAL = ("severity", "base", "checkpoint", "given", "faulty", "also_valid", "not_expressed")
+_FORM = ("deployment", "files", "weights", "stated", "steps")
+_BASES = ("DSpark", "DFlash", "MTP")
+_CHOSEN = [name for name, field in EngineConfig.model_fields.items() if not field.is_required()]
+
+Form = dict[str, Any]
+"""One form of a case: a whole, or changes to another."""
 
 
 @dataclass(frozen=True)
@@ -39,61 +43,107 @@ class Case:
     reports: tuple[str, ...]
     symptom: str
     cause: str
-    catch: str
     rule: str
     severity: str
     base: str | None
     checkpoint: str | None
-    given: dict[str, Any]
-    faulty: dict[str, Any]
-    corrected: dict[str, Any]
-    also_valid: tuple[dict[str, Any], ...]
+    faulty: Form | None
+    """The whole of the form with the fault; None where the report's own form is valid."""
+    valid: tuple[Form, ...]
+    """The whole of each form that must pass, the corrected one first."""
+    not_expressed: str
+    """What of the report the case does not show; empty where it shows all."""
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """What `specmeta check --json` says of one form of a case."""
-
-    exit_code: int
-    text: str
-    found: frozenset[tuple[str, str]]
-    """Rule and severity of each finding."""
-
-    def rules(self, severity: str) -> set[str]:
-        return {rule for rule, level in self.found if level == severity}
+    @property
+    def steps(self) -> bool:
+        return any("steps" in form for form in (self.faulty or {}, *self.valid))
 
 
 def read_case(path: Path) -> Case:
     """The case in a file. Raises `InputError` where it is not in the documented format."""
-    data = read_document(path).data
+    document = read_document(path)
+    data = document.data
     if not isinstance(data, dict):
-        raise InputError(f"{path}: a case is an object; see docs/faults.md")
-    wrong = sorted((_REQUIRED - data.keys()) | (data.keys() - _REQUIRED - _OPTIONAL))
-    if wrong or ("base" in data) == ("checkpoint" in data):
-        raise InputError(f"{path}: {wrong or 'base and checkpoint'}: see docs/faults.md")
-    for twin in (data.get("given", {}), data["faulty"], data["corrected"]):
-        if not isinstance(twin, dict) or twin.keys() - _PARTS:
-            raise InputError(f"{path}: a twin has only {sorted(_PARTS)}: see docs/faults.md")
+        raise _wrong(document, (), "a case is an object")
+    _check_keys(document, (), data, (*_REQUIRED, *_OPTIONAL), _REQUIRED)
+    forms = {key: data[key] for key in ("given", "faulty", "corrected") if key in data}
+    also = data.get("also_valid", [])
+    if not isinstance(also, list):
+        raise _wrong(document, ("also_valid",), "also_valid is a list of forms")
+    for place, form in (
+        *forms.items(),
+        *((("also_valid", at), form) for at, form in enumerate(also)),
+    ):
+        where = place if isinstance(place, tuple) else (place,)
+        if not isinstance(form, dict):
+            raise _wrong(document, where, f"{where[0]} is an object with {', '.join(_FORM)}")
+        _check_keys(document, where, form, _FORM)
+    _check_values(document, data)
+    given = data.get("given", {})
     return Case(
         name=path.stem,
         reports=tuple(data["reports"]),
         symptom=data["symptom"],
         cause=data["cause"],
-        catch=data["catch"],
         rule=data["rule"],
         severity=data.get("severity", "error"),
         base=data.get("base"),
         checkpoint=data.get("checkpoint"),
-        given=data.get("given", {}),
-        faulty=data["faulty"],
-        corrected=data["corrected"],
-        also_valid=tuple(data.get("also_valid", ())),
+        faulty=merged(given, data["faulty"]) if "faulty" in data else None,
+        valid=tuple(merged(given, form) for form in (data["corrected"], *also)),
+        not_expressed=data.get("not_expressed", ""),
     )
+
+
+def _check_keys(
+    document: Document,
+    path: tuple[str | int, ...],
+    data: Mapping[str, object],
+    known: Iterable[str],
+    required: Iterable[str] = (),
+) -> None:
+    for key in data:
+        if key not in known:
+            raise _wrong(document, (*path, key), f"{key!r} is no key here: {', '.join(known)}")
+    for key in required:
+        if key not in data:
+            raise _wrong(document, path, f"{key!r} is required and was not given")
+
+
+def _check_values(document: Document, data: Mapping[str, Any]) -> None:
+    reports = data["reports"]
+    if not (isinstance(reports, list) and reports):
+        raise _wrong(document, ("reports",), "reports is a list of owner/repository#number")
+    for at, report in enumerate(reports):
+        if not (isinstance(report, str) and REPORT.fullmatch(report)):
+            raise _wrong(document, ("reports", at), f"{report!r} is not owner/repository#number")
+    for key in ("symptom", "cause", "not_expressed"):
+        if not isinstance(data.get(key, ""), str):
+            raise _wrong(document, (key,), f"{key} is a text")
+    choices: dict[str, Iterable[str]] = {
+        "rule": RULES,
+        "severity": ("error", "warning"),
+        "base": _BASES,
+        "checkpoint": sorted(path.name for path in CHECKPOINTS.iterdir() if path.is_dir()),
+    }
+    for key, values in choices.items():
+        if key in data and data[key] not in values:
+            known = "`specmeta rules` lists them" if key == "rule" else ", ".join(values)
+            raise _wrong(document, (key,), f"{data[key]!r} is no {key}: {known}")
+    if ("base" in data) == ("checkpoint" in data):
+        raise _wrong(document, (), "give one of base and checkpoint")
+
+
+def _wrong(document: Document, path: tuple[str | int, ...], fact: str) -> InputError:
+    return InputError(f"{document.name}:{document.line_of(path)}: {fact}; see docs/faults.md")
 
 
 def cases(folder: Path = FOLDER) -> list[Case]:
     """Every case of a folder, by name."""
-    return [read_case(path) for path in sorted(folder.glob("*.yaml"))]
+    found = [read_case(path) for path in sorted(folder.glob("*.yaml"))]
+    if not found:
+        raise InputError(f"{folder}: holds no case, a file named *.yaml; see docs/faults.md")
+    return found
 
 
 def merged(base: Any, patch: Any) -> Any:
@@ -103,105 +153,61 @@ def merged(base: Any, patch: Any) -> Any:
     return {**base, **{key: merged(base.get(key), value) for key, value in patch.items()}}
 
 
-def check(case: Case, twin: dict[str, Any], folder: Path) -> Outcome:
-    """Write one form of a case to a folder and check it as a user would."""
-    folder.mkdir(parents=True)
-    form = merged(case.given, twin)
-    deployment = _deployment(case, form, folder)
-    arguments = [str(folder)]
-    if deployment is not None:
-        path = folder / "deployment.json"
-        path.write_text(json.dumps(deployment))
-        arguments = [str(path)]
-        if "steps" in form:
-            steps = folder / "steps.jsonl"
-            steps.write_text("".join(f"{json.dumps(row)}\n" for row in _steps(form, deployment)))
-            arguments = [str(steps), "--deployment", str(path)]
-    for fact, value in form.get("stated", {}).items():
-        arguments += ["--state", f"{fact}={value}"]
-    result = CliRunner().invoke(app, ["check", *arguments, "--json"], catch_exceptions=False)
-    found: set[tuple[str, str]] = set()
-    if result.exit_code != 2:
-        report = json.loads(result.stdout)
-        for item in report["inputs"]:
-            found |= {(f["rule"], f["severity"]) for f in item["findings"]}
-    return Outcome(result.exit_code, result.output, frozenset(found))
-
-
-def _deployment(case: Case, form: dict[str, Any], folder: Path) -> dict[str, Any] | None:
-    """The deployment that the form describes; None where it is a pair of checkpoints alone."""
-    if case.checkpoint is not None:
-        _write_checkpoint(case.checkpoint, form, folder)
-        if "deployment" not in form:
-            return None
-        drafter = "drafter" if (folder / "drafter").is_dir() else "bundled"
-        return dict(merged({"target": "target", "drafter": drafter}, form["deployment"]))
-    base = make_deployment(case.base).model_dump(mode="json")  # type: ignore[arg-type]
-    return dict(merged(base, form.get("deployment", {})))
-
-
-def _write_checkpoint(name: str, form: dict[str, Any], folder: Path) -> None:
-    """A published configuration with the form's changes, and its tensors where it changes any."""
-    source = CHECKPOINTS / name
-    for config in source.glob("*/config.json"):
-        relative = config.relative_to(source)
-        content = json.loads(config.read_text())
-        content = merged(content, form.get("files", {}).get(str(relative), {}))
-        (folder / relative).parent.mkdir()
-        (folder / relative).write_text(json.dumps(content, indent=1))
-    if "weights" in form:
-        shapes = dict(expected_shapes(source))
-        for tensor, shape in form["weights"].items():
-            if shape is None:
-                shapes.pop(tensor, None)
-            else:
-                shapes[tensor] = tuple(shape)
-        write_header(folder / "drafter" / "model.safetensors", shapes)
-
-
-def expected_shapes(source: Path) -> dict[str, tuple[int, ...]]:
-    """Every tensor that the published drafter of a folder has; an extent that its file does not
-    state is 1.
+def needs(case: Case) -> dict[str, tuple[str, ...]]:
+    """What has to be given beside the required fields for the fault to be found: how the page names
+    it, and where in a form it is.
     """
-    reading = read_drafter(read_document(source / "drafter" / "config.json"))
-    return {
-        name: tuple(1 if extent is None else extent for extent in shape)
-        for name, shape in expected_tensors(reading).items()
+    form = case.faulty or {}
+    deployment = form.get("deployment", {})
+    engine = deployment.get("engine", {})
+    found: dict[str, tuple[str, ...]] = {
+        f"`engine.{name}`": ("deployment", "engine", name)
+        for name in _CHOSEN
+        if name in engine and engine[name] not in (False, [])
     }
+    if "compiled_for" in deployment:
+        found["`compiled_for`"] = ("deployment", "compiled_for")
+    for engine_name in deployment.get("arguments", {}):
+        found[f"arguments of {engine_name}"] = ("deployment", "arguments")
+    for fact in form.get("stated", {}):
+        found[f"`--state {fact}`"] = ("stated", fact)
+    if form.get("weights"):
+        found["headers of the weights"] = ("weights",)
+    if "steps" in form:
+        found["recorded steps"] = ("steps",)
+    return found
 
 
-def write_header(path: Path, shapes: dict[str, tuple[int, ...]]) -> None:
-    """A safetensors file of these shapes, its data a hole: nothing reads it."""
-    header: dict[str, Any] = {}
-    end = 0
-    for name, shape in shapes.items():
-        size = 2
-        for extent in shape:
-            size *= extent
-        header[name] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [end, end + size]}
-        end += size
-    text = json.dumps(header).encode()
-    with path.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        file.truncate(8 + len(text) + end)
-
-
-def _steps(form: dict[str, Any], deployment: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows as full metadata: the static part is the deployment's unless a row states it."""
-    built = Deployment.model_validate_json(json.dumps(deployment))
-    static = {"decoding_type": built.decoding_type, **static_fields(built)}
-    return [{**static, **row} for row in form["steps"]]
-
-
-def table(found: list[Case]) -> str:
-    """The table of docs/faults.md."""
-    lines = ["| reports | symptom | rule | caught |", "|---|---|---|---|"]
+def table(found: Iterable[Case]) -> str:
+    """The table of docs/faults.md: one row for all cases of the same reports."""
+    rows: dict[tuple[str, ...], list[Case]] = {}
     for case in found:
-        caught = "warning" if case.severity == "warning" else "refused"
-        when = "before a step" if case.catch == "step" else "at load"
-        reports = ", ".join(case.reports)
-        lines.append(f"| {reports} | {case.symptom} | `{case.rule}` | {caught} {when} |")
+        rows.setdefault(case.reports, []).append(case)
+    lines = ["| reports | symptom | rule | caught | needs | not expressed |", f"|{'---|' * 6}"]
+    for reports, same in rows.items():
+        cells = [
+            ", ".join(reports),
+            _each(case.symptom for case in same),
+            _each(f"`{case.rule}`" for case in same),
+            _each(_caught(case) for case in same),
+            _each(", ".join(needs(case)) for case in same),
+            _each(case.not_expressed for case in same),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _caught(case: Case) -> str:
+    if case.faulty is None:
+        return "accepted: an engine refused what is valid"
+    caught = "warning" if case.severity == "warning" else "refused"
+    return f"{caught} {'before a step' if case.steps else 'at load'}"
+
+
+def _each(texts: Iterable[str]) -> str:
+    """One text for all cases of a row, or one each."""
+    shown = [text or "–" for text in texts]
+    return shown[0] if len({*shown}) == 1 else "; ".join(shown)
 
 
 def page_with(text: str, content: str) -> str:
@@ -211,4 +217,4 @@ def page_with(text: str, content: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page_with(PAGE.read_text(), table(cases())))
+    PAGE.write_text(page_with(PAGE.read_text(), table(cases(OURS))))
