@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from ._dialects import Reading, check_weights, read_bundled, read_drafter, read_target
+from ._drafter import DrafterConfig
 from ._errors import show
 from ._files import Document, gguf_document, read_document, tensor_shapes
 from ._findings import NOTHING, NOWHERE, InputError, Origin, Origins, finding
@@ -67,7 +68,6 @@ def add_target(parts: Parts, checkpoint: Checkpoint) -> None:
 
     """
     reading = read_target(checkpoint.document)
-    assert isinstance(reading.config, TargetConfig)
     parts.target = reading.config
     _add(parts, "target", reading, checkpoint)
 
@@ -104,7 +104,6 @@ def add_drafter(
         checkpoint = target
     else:  # the target could not be read, and says so
         return
-    assert not isinstance(reading.config, TargetConfig)
     parts.drafter, parts.dialect = reading.config, reading.dialect
     _add(parts, "drafter", reading, checkpoint)
     if weights and checkpoint.has_weights:
@@ -137,11 +136,14 @@ def gathered(sources: Iterable[Source], decoding_type: str | None) -> Facts:
 
 def _option(name: str) -> Origin:
     """The place of a fact that the caller states, as the user of the command knows it."""
-    return Origin(Document(STATED, None), (name,))
+    return Origin(None, (name,))
 
 
 def _add(
-    parts: Parts, part: Literal["target", "drafter"], reading: Reading, checkpoint: Checkpoint
+    parts: Parts,
+    part: Literal["target", "drafter"],
+    reading: Reading[DrafterConfig] | Reading[TargetConfig],
+    checkpoint: Checkpoint,
 ) -> None:
     parts.origins[(part,)] = Origin(checkpoint.document, ())
     origins = dict(reading.origins)

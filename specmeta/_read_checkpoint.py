@@ -29,9 +29,7 @@ def read_drafter_config(
     """
     from ._dialects import read_drafter
 
-    config = read_drafter(_open(path), stated={} if stated is None else stated).config
-    assert not isinstance(config, TargetConfig)
-    return config
+    return read_drafter(_open(path), stated={} if stated is None else stated).config
 
 
 def read_target_config(path: str | Path) -> TargetConfig:
@@ -46,9 +44,7 @@ def read_target_config(path: str | Path) -> TargetConfig:
     """
     from ._dialects import read_target
 
-    config = read_target(_open(path)).config
-    assert isinstance(config, TargetConfig)
-    return config
+    return read_target(_open(path)).config
 
 
 def _open(path: str | Path) -> "Document":

@@ -6,12 +6,13 @@ its embedding. The stages are `n_mtp_layers` where that is there, and one for ea
 where it is not; `num_nextn_predict_layers` counts MTP layers, not DSpark's stages.
 """
 
-from .._drafter import DSparkDrafterConfig
+from .._drafter import DrafterConfig, DSparkDrafterConfig
 from ._facts import Facts
-from ._reading import Reading, block_fields, build, draft_vocab, finish
+from ._layers import draft_vocab, positions, rope_theta
+from ._reading import Reading, block_fields, build, finish
 
 
-def read(facts: Facts) -> Reading:
+def read(facts: Facts) -> Reading[DrafterConfig]:
     """The canonical form. Raises `CheckpointError` with every problem."""
     width, vocab = facts.size("hidden_size"), facts.size("vocab_size")
     fields = block_fields(facts, width)
@@ -23,14 +24,14 @@ def read(facts: Facts) -> Reading:
         "num_layers": stages,
         "vocab_size": vocab,
         "draft_vocab_size": draft_vocab(facts, vocab, None),
-        "max_position_embeddings": facts.of_file("max_position_embeddings"),
+        "max_position_embeddings": positions(facts, ()),
         "attention_kind": "latent",
-        "num_attention_heads": None,
+        "num_attention_heads": facts.of_file("num_attention_heads"),
         "num_key_value_heads": None,
         "head_dim": facts.of_file("head_dim"),
         "intermediate_size": None,
         "rms_norm_eps": facts.of_file("rms_norm_eps"),
-        "rope_theta": facts.of_file("rope_theta"),
+        "rope_theta": rope_theta(facts, ()),
         "sliding_window": facts.of_file("sliding_window"),
         "anchor_convention": facts.value("anchor_convention", "anchor_first"),
         "window_causality": facts.value("window_causality", "non_causal"),

@@ -6,15 +6,21 @@ they are DeepSpec's `dflash_*` checkpoints, whose anchor convention no key state
 others trained in this form state their conventions, or are asked for them.
 """
 
-from .._drafter import DSparkDrafterConfig
+from .._drafter import DrafterConfig, DSparkDrafterConfig
 from ._facts import Facts
-from ._reading import Reading, block_fields, build, causality, dspark_fields, finish, sizes
+from ._layers import sizes, warn_of_rotation
+from ._reading import Reading, block_fields, build, causality, dspark_fields, finish
 
 ARCHITECTURES = ("Qwen3DSparkModel", "Gemma4DSparkModel")
-OTHER_ARCHITECTURES = ("LingDSparkModel", "K3DSparkModel", "DSparkDraftModel")
+OTHER_ARCHITECTURES = (
+    "LingDSparkModel",
+    "K3DSparkModel",
+    "DSparkDraftModel",
+    "Lfm2DSparkDraftModel",
+)
 
 
-def read(facts: Facts, architecture: str) -> Reading:
+def read(facts: Facts, architecture: str) -> Reading[DrafterConfig]:
     """The canonical form. Raises `CheckpointError` with every problem."""
     fields = sizes(facts)
     fields |= block_fields(facts, fields["hidden_size"])
@@ -27,4 +33,5 @@ def read(facts: Facts, architecture: str) -> Reading:
         fields["anchor_convention"] = facts.required("anchor_convention")
     fixed = "non_causal" if known else None
     fields["window_causality"] = causality(facts, fields["sliding_window"], fixed)
+    warn_of_rotation(facts)
     return finish(facts, build(facts, DSparkDrafterConfig, fields), "deepspec")

@@ -3,15 +3,14 @@ stated.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from .. import _rules as rules
 from .._errors import show
 from .._files import Document
 from .._findings import CheckpointError, Finding, Origin, Origins, Path, finding
 from ._aliases import ALIASES, Alias
-from ._spelling import WHY, example_of, misspelt, nearest_of
-from ._values import Found, as_tuple, in_one_convention, same, shown
+from ._spelling import misspelt, not_stated, unknown_facts
+from ._values import Found, as_fact, in_one_convention, same, shown
 
 # What stands in for an absent fact while the rules on the others run.
 _STAND_INS: Mapping[str, object] = {
@@ -20,6 +19,8 @@ _STAND_INS: Mapping[str, object] = {
     "target_hidden_state": "after_final_norm",
 }
 _SECTIONS = ("dflash_config", "dspark_config", "eagle_config", "transformer_layer_config")
+_MOST_KEYS = 4096
+"""Keys of one object: far above any published configuration."""
 
 
 class Facts:
@@ -39,6 +40,8 @@ class Facts:
         self.document = document
         self.findings: list[Finding] = []
         self.origins: dict[Path, Origin] = {(): Origin(document, prefix)}
+        self.target_layers: Found | None = None
+        """How many layers the target has, where that is known."""
         self._data, self._prefix, self._aliases = data, prefix, aliases
         self._stated, self._stated_origins = stated, stated_origins
         self._may_be_stated = may_be_stated
@@ -81,21 +84,28 @@ class Facts:
             self._ask(key if field is None else field)
         return value
 
-    def of_file(self, key: str, field: str | None = None, section: Path = ()) -> object:
-        """A key that has one spelling, in a section of the file; None where it is not there."""
+    def of_file(
+        self, key: str, field: str | None = None, section: Path = (), *, least: int = 0
+    ) -> object:
+        """A key that has one spelling, in a section of the file; None where it is not there.
+
+        A number below `least` is read as that: another key of the file raises it.
+        """
         path, name = (*section, key), key if field is None else field
-        value = self.at(path)
+        value = as_fact(name, self.at(path))
+        if type(value) is int and least and value > 0:
+            value = max(value, least)
         if value is not None:
             self.origins[(name,)] = self.origin(path)
         if name not in self._stated:
             return value
-        stated = Found(self._stated[name], self._stated_place(name), stated=True)
+        stated = Found(as_fact(name, self._stated[name]), self._stated_place(name), stated=True)
         if value is None:
             self.origins[(name,)] = stated.origin
             return stated.value
         if not same(value, stated.value):
-            told = f"{shown(stated.value)} although the file says {shown(value)}"
-            self.add(rules.FACTS_DISAGREE, stated, told)
+            self._compared_facts.add(name)
+            self.disagree(stated, Found(value, self.origin(path)))
         return value
 
     def is_from(self, fact: str, field: str) -> None:
@@ -120,17 +130,18 @@ class Facts:
         """The place of a path of the file."""
         return Origin(self.document, (*self._prefix, *path))
 
-    def unsupported(self, key: str, fact: str) -> None:
-        """Note a value that no canonical form can say."""
-        origin = Origin(self.document, (*self._prefix, *key.split(".")))
-        self.add(rules.VALUE_NOT_SUPPORTED, Found(self.at(tuple(key.split("."))), origin), fact)
+    def found(self, path: Path) -> Found:
+        """The value at a path of the file, and its place."""
+        return Found(self.at(path), self.origin(path))
 
-    def disagree(self, key: str, other: Found) -> None:
-        """Note a key whose value is not the one that another place states."""
-        origin = Origin(self.document, (*self._prefix, *key.split(".")))
-        value = self.at(tuple(key.split(".")))
-        told = f"{shown(value)} although {other.origin.key} says {shown(other.value)}"
-        self.add(rules.FACTS_DISAGREE, Found(value, origin), told)
+    def unsupported(self, path: Path, fact: str) -> None:
+        """Note a value that no canonical form can say."""
+        self.add(rules.VALUE_NOT_SUPPORTED, self.found(path), fact)
+
+    def disagree(self, found: Found, other: Found) -> None:
+        """Note a value that is not the one that another place states."""
+        told = f"{shown(found.value)} although {other.origin.key} says {shown(other.value)}"
+        self.add(rules.FACTS_DISAGREE, found, told)
 
     def warn(self, rule: rules.Rule, fact: str, told: str) -> None:
         """Note what is worth knowing of a fact."""
@@ -138,30 +149,38 @@ class Facts:
         self.findings.append(finding(rule, origin.key or fact, told, value=None, origin=origin))
 
     def check_keys(self) -> None:
-        """Note keys that are nearly a drafter's, and objects of keys that are none."""
+        """Note keys that are nearly a drafter's, and objects of keys that are none.
+
+        Raises:
+            CheckpointError: an object has more keys than any configuration.
+
+        """
         for place in ((), *((name,) for name in _SECTIONS)):
             section = self.at(place)
             if section is None:
                 continue
             if not isinstance(section, dict):
-                self.unsupported(".".join(place), f"{shown(section)} is no object of keys")
+                self.unsupported(place, f"{shown(section)} is no object of keys")
                 continue
-            for key, close in misspelt(section):
-                found = Found(section[key], self.origin((*place, key)))
-                self.add(rules.KEY_MISSPELT, found, f"is no known key; did you mean {close!r}?")
+            if len(section) > _MOST_KEYS:
+                where = f"{'.'.join(place)} holds" if place else "holds"
+                told = f"{where} {len(section)} keys, and a configuration at most {_MOST_KEYS}"
+                raise CheckpointError(f"{self.document.name}: {told}; pass a model's config.json")
+            for key, close, told in misspelt(section):
+                self.add(rules.KEY_MISSPELT, self.found((*place, key)), told)
                 self._misspelt.add(close)
 
     def check_stated(self, fields: Mapping[str, object], names: frozenset[str]) -> None:
         """Note stated facts that a drafter of this kind does not have, or has otherwise."""
-        for name, value in self._stated.items():
-            found = Found(as_tuple(value), self._stated_place(name), stated=True)
-            if name not in names:
-                close = nearest_of(name, names)
-                hint = f"did you mean {close!r}?" if close else f"it has {', '.join(sorted(names))}"
-                self.add(rules.KEY_MISSPELT, found, f"is no fact of this drafter; {hint}")
-            elif name not in self._compared_facts and not same(found.value, fields.get(name)):
-                told = f"{shown(found.value)} although the checkpoint has {shown(fields.get(name))}"
-                self.add(rules.FACTS_DISAGREE, found, told)
+        for name, told in unknown_facts(self._stated, names):
+            found = Found(self._stated[name], self._stated_place(name), stated=True)
+            self.add(rules.KEY_MISSPELT, found, told)
+        for name in sorted((names & self._stated.keys()) - self._compared_facts):
+            found = Found(as_fact(name, self._stated[name]), self._stated_place(name), stated=True)
+            other = as_fact(name, fields.get(name))
+            if not same(found.value, other):
+                held = "this drafter has none" if other is None else f"it has {shown(other)}"
+                self.add(rules.FACTS_DISAGREE, found, f"{shown(found.value)} although {held}")
 
     def raise_problems(self) -> None:
         """Raise what is wrong, all of it. Raises `CheckpointError`."""
@@ -180,51 +199,52 @@ class Facts:
         first = found[0]
         self._compared_facts.add(fact)
         for other in found[1:]:
-            if not same(in_one_convention(other, first), in_one_convention(first, first)):
-                told = f"{shown(other.value)} although {first.origin.key} says "
-                self.add(rules.FACTS_DISAGREE, other, told + shown(first.value))
+            if fact == "target_layer_ids" and self._adds_last_layer(first, other):
+                first = other._replace(convention=first.convention)
+            elif not same(in_one_convention(other, first), in_one_convention(first, first)):
+                self.disagree(other, first)
         self.origins[(fact,)] = first.origin
         return first
+
+    def _adds_last_layer(self, listed: Found, stated: Found) -> bool:
+        """Whether the user adds the target's last layer to the ids of the file: some engines
+        capture it beyond those that a file lists.
+        """
+        ids, longer, total = listed.value, stated.value, self.target_layers
+        if not (stated.stated and isinstance(ids, tuple) and isinstance(longer, tuple)):
+            return False
+        if not (longer and same(longer[:-1], ids)):
+            return False
+        last = 0 if listed.convention == "input_of_layer" else 1
+        return total is None or (type(total.value) is int and longer[-1] == total.value - last)
 
     def _all(self, fact: str) -> Iterator[Found]:
         """Every place that states the fact: the file's keys, then the user."""
         in_file = False
         for alias in self._aliases.get(fact, ()):
-            # GGUF metadata is flat: its keys have dots.
-            flat = self._aliases is not ALIASES
-            path = (alias.key,) if flat else tuple(alias.key.split("."))
-            value = self.at(path)
+            value = as_fact(fact, self.at(alias.path))
             if value is None or (alias.fallback and in_file):
                 continue
-            in_file, origin = True, self.origin(path)
+            in_file, origin = True, self.origin(alias.path)
             if alias.true is not None:
                 if not isinstance(value, bool):
-                    told = f"{show(value)} is neither true nor false"
-                    self.add(rules.VALUE_NOT_SUPPORTED, Found(value, origin), told)
+                    self.unsupported(alias.path, f"{show(value)} is neither true nor false")
                     self.asked.add(fact)
                     continue
                 value = alias.true if value else alias.false
-            yield Found(as_tuple(value), origin, alias.convention)
-        if fact in self._stated:
-            yield Found(as_tuple(self._stated[fact]), self._stated_place(fact), stated=True)
+            yield Found(value, origin, alias.convention)
+        value = as_fact(fact, self._stated.get(fact))
+        if value is not None or (in_file and fact in self._stated):
+            yield Found(value, self._stated_place(fact), stated=True)
 
     def _ask(self, fact: str) -> None:
         """Note that a fact is not stated, why it matters and how to state it."""
         if fact in self.asked:
             return
         self.asked.add(fact)
-        if any(alias.key in self._misspelt for alias in self._aliases.get(fact, ())):
+        if any(alias.path[-1] in self._misspelt for alias in self._aliases.get(fact, ())):
             return  # its misspelt key is noted
-        why = WHY.get(fact, "the deployment needs it")
-        example = f"{fact}: {example_of(fact)}"
-        told = f"--state {example.replace(': ', '=')}, `stated: {{{example}}}` in a deployment file"
-        remedy = f"state it: {told}, or stated={{...}} in Python"
-        if not self._may_be_stated:
-            remedy = "add the key to the file, with the value of the model"
-        origin = self.origins[()]
-        told = f"is not stated by this file, and {why}"
-        problem = finding(rules.FACT_NOT_STATED, fact, told, value=None, origin=origin)
-        self.findings.append(replace(problem, remedy=remedy))
+        self.findings.append(not_stated(fact, self.origins[()], may_be_stated=self._may_be_stated))
 
     def _stated_place(self, fact: str) -> Origin:
         return self._stated_origins.get((fact,)) or Origin(Document("stated", None), (fact,))

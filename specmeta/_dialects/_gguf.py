@@ -6,23 +6,18 @@ llama.cpp would take 16.
 
 from collections.abc import Mapping
 
-from .._drafter import DFlashDrafterConfig, DSparkDrafterConfig
+from .. import _rules as rules
+from .._drafter import DFlashDrafterConfig, DrafterConfig, DSparkDrafterConfig
 from .._files import Document
 from .._findings import Origins
 from ._aliases import GGUF_ALIASES
 from ._facts import Facts
-from ._reading import (
-    SIZES,
-    Reading,
-    block_fields,
-    build,
-    draft_vocab,
-    dspark_fields,
-    finish,
-)
+from ._layers import SIZES, draft_vocab
+from ._reading import Reading, block_fields, build, dspark_fields, finish, refuse_heads
+from ._values import shown
 
 ARCHITECTURES = ("dflash", "dspark", "dflash-draft")
-_PLAIN = (*SIZES, "rope_theta", "sliding_window")
+_PLAIN = (*SIZES, "max_position_embeddings", "rope_theta", "sliding_window")
 
 
 def facts_of(
@@ -34,19 +29,19 @@ def facts_of(
     """The facts of a GGUF header, under the prefix of its architecture."""
     prefix = str(metadata.get("general.architecture"))
     aliases = {
-        fact: tuple(alias._replace(key=alias.key.format(arch=prefix)) for alias in spelt)
+        fact: tuple(alias._replace(path=(alias.path[0].format(arch=prefix),)) for alias in spelt)
         for fact, spelt in GGUF_ALIASES.items()
     }
     return Facts(document, metadata, stated, stated_origins, aliases, ("metadata",))
 
 
-def read(facts: Facts, tensors: Mapping[str, object]) -> Reading:
+def read(facts: Facts, tensors: Mapping[str, object]) -> Reading[DrafterConfig]:
     """The canonical form. Raises `CheckpointError` with every problem."""
     vocab = facts.value("vocab_size", _tokens(facts))
     own, width = facts.value("draft_vocab_size"), facts.required("hidden_size")
     fields: dict[str, object] = {
         "hidden_size": width,
-        "num_layers": facts.required("num_hidden_layers"),
+        "num_layers": facts.required("num_layers"),
         "vocab_size": facts.required("vocab_size") if vocab is None else vocab,
         "draft_vocab_size": draft_vocab(facts, vocab, own),
         "attention_kind": "grouped_query",
@@ -55,10 +50,36 @@ def read(facts: Facts, tensors: Mapping[str, object]) -> Reading:
         "anchor_convention": facts.required("anchor_convention"),
         "window_causality": facts.required("window_causality"),
     }
+    _check_unread(facts, fields)
     if not any("markov" in name for name in tensors):
+        refuse_heads(facts)
         return finish(facts, build(facts, DFlashDrafterConfig, fields), "gguf")
     fields |= dspark_fields(facts)
     return finish(facts, build(facts, DSparkDrafterConfig, fields), "gguf")
+
+
+def _check_unread(facts: Facts, fields: dict[str, object]) -> None:
+    """Note the keys of DFlash2 and of other rotary positions; a pattern says which layers have the
+    window.
+    """
+    prefix = str(facts.at(("general.architecture",)))
+    for key in ("selector_rank", "selector_top_k", "conv_kernel_size", "conv_group_size"):
+        if facts.at((f"{prefix}.{key}",)):
+            told = "is of a DFlash2 drafter, whose layers are not read"
+            facts.unsupported((f"{prefix}.{key}",), told)
+    sections = facts.found((f"{prefix}.rope.dimension_sections",))
+    if isinstance(sections.value, list) and any(sections.value[1:]):
+        told = f"{shown(sections.value)} gives each section of a head positions of its own"
+        facts.add(rules.VALUE_NOT_READ, sections, told)
+    pattern = facts.found((f"{prefix}.attention.sliding_window_pattern",))
+    if pattern.value is None or fields["sliding_window"] is None:
+        return
+    layers = pattern.value if isinstance(pattern.value, list) else []
+    if layers and not any(layers):
+        fields["sliding_window"] = None
+    elif not layers or not all(layer is True for layer in layers):
+        told = f"{shown(pattern.value)}, and the layers share one window or have none"
+        facts.add(rules.VALUE_NOT_SUPPORTED, pattern, told)
 
 
 def _tokens(facts: Facts) -> object:

@@ -6,25 +6,28 @@ they read is in no published key, so it is asked for. `Qwen3MTPModel`, the layou
 drafter, is a file of its own that says it.
 """
 
-from .._drafter import MTPDrafterConfig
+from .. import _rules as rules
+from .._drafter import DrafterConfig, MTPDrafterConfig
 from .._findings import Path
 from ._facts import Facts
-from ._reading import Reading, build, finish, sizes
+from ._layers import sizes
+from ._reading import Reading, build, finish
 
 ARCHITECTURE = "Qwen3MTPModel"
 
 
-def read_own(facts: Facts) -> Reading:
+def read_own(facts: Facts) -> Reading[DrafterConfig]:
     """The canonical form of a separate MTP drafter. Raises `CheckpointError`."""
     fields = sizes(facts, layers="num_nextn_predict_layers")
     causality = facts.get("window_causality")
-    if causality is not None and causality.value != "causal":
-        facts.unsupported(causality.origin.key, "a layer that drafts token by token is causal")
+    if causality is not None and not causality.stated and causality.value != "causal":
+        told = "a layer that drafts token by token is causal"
+        facts.add(rules.VALUE_NOT_SUPPORTED, causality, told)
     fields["target_hidden_state"] = facts.required("target_hidden_state")
     return finish(facts, build(facts, MTPDrafterConfig, fields), "specmeta")
 
 
-def read_bundled(facts: Facts, section: Path) -> Reading:
+def read_bundled(facts: Facts, section: Path) -> Reading[DrafterConfig]:
     """The canonical form of the MTP layers in a target's file. Raises `CheckpointError`."""
     fields = sizes(facts, section, mixed=True)
     fields["num_layers"] = facts.required("num_mtp_layers")

@@ -1,34 +1,26 @@
 """A reading: a canonical configuration, where each field was written, and what is worth knowing."""
 
 from collections.abc import Mapping
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
 from .. import _rules as rules
 from .._base import SpecModel
 from .._drafter import DFlashDrafterConfig, DrafterConfig, DSparkDrafterConfig
-from .._findings import Finding, Origins, Path, findings_of
+from .._findings import Finding, Origins, findings_of
 from .._target import TargetConfig
 from ._facts import Facts
-from ._values import Found
+from ._values import Found, shown
 
 _Model = TypeVar("_Model", bound=SpecModel)
-
-SIZES = (
-    "max_position_embeddings",
-    "num_attention_heads",
-    "num_key_value_heads",
-    "head_dim",
-    "intermediate_size",
-    "rms_norm_eps",
-)
+_Config = TypeVar("_Config", DrafterConfig, TargetConfig)
 
 
-class Reading(NamedTuple):
+class Reading(NamedTuple, Generic[_Config]):
     """What a file says of a model."""
 
-    config: DrafterConfig | TargetConfig
+    config: _Config
     """In canonical form."""
 
     origins: Origins
@@ -76,86 +68,18 @@ def _leaves(problem: Finding) -> set[str]:
 
 def _check_layers(facts: Facts, config: DSparkDrafterConfig | DFlashDrafterConfig) -> None:
     """Ids beyond the target's layers, where the drafter's file says how many those are."""
-    total = facts.at(("num_target_layers",))
-    if type(total) is not int or max(config.layers_to_capture) < total:
+    total = _target_layers(facts)
+    if total is None or max(config.layers_to_capture) < total:
         return
     index = next(i for i, layer in enumerate(config.layers_to_capture) if layer >= total)
     found = Found(config.target_layer_ids[index], facts.origins[("target_layer_ids",)])
-    told = f"{config.target_layer_ids[index]} is beyond the {total} layers of num_target_layers"
+    told = f"{config.target_layer_ids[index]} is beyond the {total} layers of the target"
     facts.add(rules.LAYER_OUT_OF_RANGE, found, told)
 
 
-def sizes(
-    facts: Facts,
-    section: Path = (),
-    layers: str = "num_hidden_layers",
-    *,
-    mixed: bool = False,
-) -> dict[str, object]:
-    """What every drafter's decoder layers have; None where the file does not say.
-
-    `mixed` is for the file of a target, whose own layers may be of several kinds.
-    """
-    hidden = facts.size("hidden_size", None, section)
-    vocab = facts.size("vocab_size", None, section)
-    return {
-        "hidden_size": hidden,
-        "num_layers": facts.size(layers, "num_layers", section),
-        "vocab_size": vocab,
-        "draft_vocab_size": draft_vocab(facts, vocab, facts.value("draft_vocab_size")),
-        "attention_kind": "grouped_query",
-        **{name: facts.of_file(name, None, section) for name in SIZES},
-        "rope_theta": _rope_theta(facts, section),
-        "sliding_window": window(facts, section, layers, mixed=mixed),
-    }
-
-
-def window(facts: Facts, section: Path, layers: str, *, mixed: bool = False) -> object:
-    """The window that all layers share; None where they attend to the whole context."""
-    types, size = (
-        facts.at((*section, "layer_types")),
-        facts.of_file("sliding_window", None, section),
-    )
-    key = ".".join(str(part) for part in (*section, "layer_types"))
-    if types is None:
-        used = facts.at((*section, "use_sliding_window")) is True
-        return (facts.required("sliding_window") if size is None else size) if used else None
-    count = facts.at((*section, layers))
-    if not isinstance(types, list) or (type(count) is int and len(types) != count):
-        facts.unsupported(key, f"is not one type for each of the {count} layers")
-        return None
-    kinds = {str(kind) for kind in types}
-    if kinds == {"full_attention"}:
-        return None
-    if kinds == {"sliding_attention"}:
-        return facts.required("sliding_window") if size is None else size
-    if mixed:
-        return None
-    facts.unsupported(key, f"has {sorted(kinds)}, and the layers share one window or have none")
-    return None
-
-
-def _rope_theta(facts: Facts, section: Path) -> object:
-    """The rotary base, at the top level or in `rope_parameters`; compared where it is in both."""
-    found = facts.of_file("rope_theta", None, section)
-    for name in ("rope_parameters", "rope_scaling"):
-        nested = facts.at((*section, name, "rope_theta"))
-        if nested is None:
-            continue
-        if found is None:
-            found = facts.of_file("rope_theta", None, (*section, name))
-        elif found != nested:
-            origin = facts.origins[("rope_theta",)]
-            key = ".".join(str(part) for part in (*section, name, "rope_theta"))
-            facts.disagree(key, Found(found, origin))
-    return found
-
-
-def draft_vocab(facts: Facts, vocab: object, own: object) -> object:
-    """Rows of the head: its own number, else the vocabulary's, whose absence is noted once."""
-    if vocab is None:
-        facts.asked.add("draft_vocab_size")
-    return vocab if own is None else own
+def _target_layers(facts: Facts) -> int | None:
+    value = None if facts.target_layers is None else facts.target_layers.value
+    return value if type(value) is int else None
 
 
 def block_fields(
@@ -186,7 +110,7 @@ def causality(facts: Facts, window: object, fixed: str | None) -> object:
         return facts.required("window_causality") if found is None else found
     general = facts.get("window_causality")
     if general is not None and general.value != special.value:
-        facts.disagree(special.origin.key, general)
+        facts.disagree(special, general)
     facts.is_from(name, "window_causality")
     return special.value
 
@@ -208,10 +132,26 @@ def dspark_fields(facts: Facts) -> dict[str, object]:
     }
 
 
-def finish(facts: Facts, config: DrafterConfig | TargetConfig, dialect: str) -> Reading:
-    """The reading of a configuration, with its warnings."""
+def refuse_heads(facts: Facts) -> None:
+    """Note heads of DSpark in the file of a drafter that has none: they would be ignored."""
+    for fact in ("markov_rank", "enable_confidence_head"):
+        found = facts.get(fact)
+        if found is not None and not found.stated and found.value not in (0, None):
+            told = f"{shown(found.value)} although this form of drafter has no such head"
+            facts.add(rules.VALUE_NOT_SUPPORTED, found, told)
+
+
+def finish(facts: Facts, config: DrafterConfig, dialect: str) -> Reading[DrafterConfig]:
+    """The reading of a drafter, with its warnings."""
     if isinstance(config, DSparkDrafterConfig | DFlashDrafterConfig):
         _warn_of_shifted_layers(facts, config)
+    if (
+        isinstance(config, DSparkDrafterConfig)
+        and config.markov_head_type == "rnn"
+        and config.anchor_convention == "mask_at_position"
+    ):
+        told = "'rnn' starts its state at the anchor or at the first mask, and no key says which"
+        facts.warn(rules.MARKOV_START_NOT_STATED, "markov_head_type", told)
     return Reading(config, facts.origins, dialect, tuple(facts.findings))
 
 
@@ -229,8 +169,8 @@ def _warn_of_shifted_layers(
     facts: Facts, config: DSparkDrafterConfig | DFlashDrafterConfig
 ) -> None:
     """Ids that are the usual ones of the other convention."""
-    total = facts.at(("num_target_layers",))
-    if type(total) is not int or not 8 <= total <= 10_000 or len(config.target_layer_ids) < 3:
+    total = _target_layers(facts)
+    if total is None or not 8 <= total <= 10_000 or len(config.target_layer_ids) < 3:
         return
     usual = usual_layers(total, len(config.target_layer_ids))
     by_output = config.layer_id_convention == "output_of_layer"

@@ -5,16 +5,19 @@ releases have changed; a file that does not state them is asked for them.
 """
 
 from .. import _rules as rules
-from .._drafter import DFlashDrafterConfig, DSparkDrafterConfig, MTPDrafterConfig
-from .._findings import CheckpointError, finding
+from .._drafter import DFlashDrafterConfig, DrafterConfig, DSparkDrafterConfig, MTPDrafterConfig
+from .._findings import CheckpointError
 from ._facts import Facts
-from ._reading import Reading, block_fields, build, causality, dspark_fields, finish, sizes
+from ._layers import sizes
+from ._reading import Reading, block_fields, build, causality, dspark_fields, finish
+from ._values import same, shown
 
 MARKS = ("speculators_model_type", "speculators_config", "speculators_version")
 _BODY = ("transformer_layer_config",)
+_KINDS = ("dflash", "dspark", "mtp")
 
 
-def read(facts: Facts) -> Reading:
+def read(facts: Facts) -> Reading[DrafterConfig]:
     """The canonical form. Raises `CheckpointError` with every problem."""
     kind = _algorithm(facts)
     if kind == "mtp":
@@ -38,18 +41,14 @@ def read(facts: Facts) -> Reading:
 def _algorithm(facts: Facts) -> str:
     """dflash, dspark or mtp; every other algorithm has no canonical form."""
     places = (("speculators_model_type",), ("speculators_config", "algorithm"))
-    found = [(path, facts.at(path)) for path in places if facts.at(path) is not None]
-    path, kind = found[0] if found else (("speculators_model_type",), None)
-    if len({str(value) for _, value in found}) > 1:
-        origin = facts.origin(found[1][0])
-        told = f"{found[1][1]!r} although {'.'.join(path)} says {kind!r}"
-        raise CheckpointError.of(
-            [finding(rules.FACTS_DISAGREE, origin.key, told, value=found[1][1], origin=origin)]
-        )
-    if kind in ("dflash", "dspark", "mtp"):
-        return str(kind)
-    origin = facts.origin(path)
-    told = f"{kind!r} is no block drafter and no MTP: dflash, dspark and mtp are read"
-    raise CheckpointError.of(
-        [finding(rules.CHECKPOINT_NOT_RECOGNIZED, origin.key, told, value=kind, origin=origin)]
-    )
+    found = [facts.found(path) for path in places if facts.at(path) is not None]
+    first = found[0] if found else facts.found(places[0])
+    for other in found[1:]:
+        if not same(other.value, first.value):
+            facts.disagree(other, first)
+    facts.raise_problems()
+    if isinstance(first.value, str) and first.value in _KINDS:
+        return first.value
+    told = f"{shown(first.value)} is no block drafter and no MTP: dflash, dspark and mtp are read"
+    facts.add(rules.CHECKPOINT_NOT_RECOGNIZED, first, told)
+    raise CheckpointError.of(facts.findings)

@@ -5,6 +5,9 @@ from typing import NamedTuple
 from .._errors import show
 from .._findings import Origin
 
+_NUMBERS = ("rms_norm_eps", "rope_theta")
+_WIDEST = 64
+
 
 class Found(NamedTuple):
     """A fact, and where it was written."""
@@ -16,9 +19,13 @@ class Found(NamedTuple):
     """Whether the user states it, and not the file."""
 
 
-def as_tuple(value: object) -> object:
-    """A JSON list in the form that the models take."""
-    return tuple(value) if isinstance(value, list) else value
+def as_fact(fact: str, value: object) -> object:
+    """A value in the form that the models take: tuples, and real numbers where the fact is one."""
+    if isinstance(value, list):
+        return tuple(value)
+    if fact in _NUMBERS and type(value) is int and value.bit_length() <= _WIDEST:
+        return float(value)
+    return value
 
 
 def same(left: object, right: object) -> bool:
@@ -30,7 +37,9 @@ def same(left: object, right: object) -> bool:
 
 def shown(value: object) -> str:
     """Short text of a value; a short list as JSON has it."""
-    return str(list(value)) if isinstance(value, tuple) and len(value) <= 16 else show(value)
+    if isinstance(value, list | tuple) and len(value) <= 16:
+        return f"[{', '.join(map(show, value))}]"
+    return show(value)
 
 
 def in_one_convention(found: Found, first: Found) -> object:

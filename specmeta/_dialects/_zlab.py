@@ -4,20 +4,25 @@ Its code counts layer outputs, lets a block see itself whole, and fills the posi
 unless a key says otherwise. Mask token and layer ids have defaults there; here they are asked for.
 """
 
-from .._drafter import DFlashDrafterConfig
+from .._drafter import DFlashDrafterConfig, DrafterConfig
 from ._facts import Facts
-from ._reading import Reading, block_fields, build, causality, finish, sizes
+from ._layers import sizes, warn_of_rotation
+from ._reading import Reading, block_fields, build, causality, finish, refuse_heads
 
 ARCHITECTURE = "DFlashDraftModel"
+_DFLASH2 = ("selector_rank", "selector_top_k", "conv_kernel_size", "conv_group_size")
 
 
-def read(facts: Facts) -> Reading:
+def read(facts: Facts) -> Reading[DrafterConfig]:
     """The canonical form. Raises `CheckpointError` with every problem."""
     fields = sizes(facts)
     fields |= block_fields(facts, fields["hidden_size"])
     fields["anchor_convention"] = facts.value("anchor_convention", "mask_at_position")
     fields["window_causality"] = causality(facts, fields["sliding_window"], "non_causal")
-    for key in ("selector_rank", "selector_top_k"):
-        if facts.at((key,)) or facts.at(("dflash_config", key)):
-            facts.unsupported(key, "is a candidate selector (DFlash2), which is not read")
+    refuse_heads(facts)
+    for key in _DFLASH2:
+        for path in ((key,), ("dflash_config", key)):
+            if facts.at(path):
+                facts.unsupported(path, "is of a DFlash2 drafter, whose layers are not read")
+    warn_of_rotation(facts)
     return finish(facts, build(facts, DFlashDrafterConfig, fields), "zlab")

@@ -45,6 +45,20 @@ VALUE_NOT_SUPPORTED = Rule(
     "a value that changes the computation and is not read would be ignored",
     "use a value that is read, or another checkpoint",
 )
+VALUE_NOT_READ = Rule(
+    "value_not_read",
+    "R13",
+    "a value that changes the computation, and that no field holds, is left to the engine",
+    "serve the checkpoint with an engine that reads the key",
+    severity="warning",
+)
+MARKOV_START_NOT_STATED = Rule(
+    "markov_start_not_stated",
+    "R7",
+    "a recurrent head whose first step is another one than in training adds other biases",
+    "compare the loop of the engine over the block with the code that trained the checkpoint",
+    severity="warning",
+)
 LAYER_IDS_LOOK_SHIFTED = Rule(
     "layer_ids_look_shifted",
     "R8",
@@ -81,6 +95,12 @@ D2T_LENGTH_DIFFERS = Rule(
     "the map from draft to target tokens has a row for every draft token",
     "use the map and the draft_vocab_size of one checkpoint",
     ("vllm-project/vllm#56443",),
+)
+D2T_TYPE_DIFFERS = Rule(
+    "d2t_type_differs",
+    "R9",
+    "token ids in a type that rounds them lead to other tokens",
+    "use the map that the checkpoint was published with, or convert it from there to int64",
 )
 DRAFT_HEAD_DIFFERS = Rule(
     "draft_head_differs",

@@ -101,10 +101,10 @@ def write_header(path: Path, shapes: dict[str, tuple[int, ...]]) -> None:
     header: dict[str, Any] = {}
     end = 0
     for name, shape in shapes.items():
-        size = 2
+        kind, size = ("I64", 8) if name == "d2t" else ("BF16", 2)
         for extent in shape:
             size *= extent
-        header[name] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [end, end + size]}
+        header[name] = {"dtype": kind, "shape": list(shape), "data_offsets": [end, end + size]}
         end += size
     text = json.dumps(header).encode()
     with path.open("wb") as file:

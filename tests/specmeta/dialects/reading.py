@@ -12,7 +12,7 @@ import pytest
 
 from specmeta._dialects import Reading, read_drafter
 from specmeta._drafter import DFlashDrafterConfig, DSparkDrafterConfig, MTPDrafterConfig
-from specmeta._files import Document, parse_json, read_document
+from specmeta._files import Document, Tensor, parse_json, read_document
 from specmeta._findings import CheckpointError
 
 ROOT = Path(__file__).parents[3]
@@ -81,7 +81,12 @@ def at(document: Document, rule: str, key: str, index: int | None = None) -> Pro
     return Problem(rule, key, index, document.line_of(path))
 
 
-def warnings(reading: Reading) -> list[tuple[str, str, int | None]]:
+def typed(name: str, shape: tuple[int, ...]) -> Tensor:
+    """A tensor of the type that its name has in published checkpoints."""
+    return Tensor(shape, {"d2t": "I64", "t2d": "BOOL"}.get(name, "BF16"), "model.safetensors")
+
+
+def warnings(reading: Reading[Any]) -> list[tuple[str, str, int | None]]:
     """Rule, field and line of each warning."""
     return [(f.rule, f.field, f.line) for f in reading.findings]
 

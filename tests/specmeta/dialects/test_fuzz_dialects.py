@@ -31,7 +31,7 @@ PUBLISHED = [
     for path in sorted([*CHECKPOINTS.glob("*/*/config.json"), *BUNDLED.glob("*/config.json")])
 ]
 KEYS = sorted(
-    {alias.key.partition(".")[0] for spelt in ALIASES.values() for alias in spelt}
+    {alias.path[0] for spelt in ALIASES.values() for alias in spelt}
     | {key for raw in PUBLISHED for key in raw}
     | {"text_config", "speculators_config", "rope_scaling", "rope_parameters", "num_target_layers"}
 )

@@ -14,7 +14,7 @@ from specmeta._dialects import (
     read_drafter,
     read_target,
 )
-from specmeta._files import Document, Tensor
+from specmeta._files import Document
 
 from .reading import (
     NO_MARKOV,
@@ -27,6 +27,7 @@ from .reading import (
     problems,
     published,
     refused,
+    typed,
     written,
 )
 
@@ -215,7 +216,7 @@ def weights(
     return [
         f.rule
         for f in check_weights(
-            r, {n: Tensor(v, "BF16", "w") for n, v in {**s, **(other or {})}.items()}, target=None
+            r, {n: typed(n, v) for n, v in {**s, **(other or {})}.items()}, target=None
         )
     ]
 

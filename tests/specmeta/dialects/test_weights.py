@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from specmeta import TargetConfig
+from specmeta import DrafterConfig, TargetConfig
 from specmeta._dialects import Reading, check_weights, expected_tensors, read_drafter, read_target
-from specmeta._files import Tensor, read_document, tensor_shapes
+from specmeta._files import read_document, tensor_shapes
 from specmeta._findings import Finding
 
-from .reading import BUNDLED, NAME, QWEN, SPECULATORS, V4, ZLAB, changed, published
+from .reading import BUNDLED, NAME, QWEN, SPECULATORS, V4, ZLAB, changed, published, typed
 
 Shapes = dict[str, tuple[int, ...]]
 _FILE = "model.safetensors"
 
 
-def reading_of(folder: str) -> Reading:
+def reading_of(folder: str) -> Reading[DrafterConfig]:
     return read_drafter(published(folder))
 
 
-def found(reading: Reading, *absent: str, **other: tuple[int, ...]) -> tuple[Finding, ...]:
+def found(
+    reading: Reading[DrafterConfig], *absent: str, **other: tuple[int, ...]
+) -> tuple[Finding, ...]:
     """Findings where the tensors are the expected ones but these, dots as two underscores."""
     shapes: Shapes = {
         name: tuple(1 if extent is None else extent for extent in shape)
@@ -27,7 +29,7 @@ def found(reading: Reading, *absent: str, **other: tuple[int, ...]) -> tuple[Fin
         if name not in absent
     }
     shapes |= {name.replace("__", "."): shape for name, shape in other.items()}
-    tensors = {name: Tensor(shape, "BF16", _FILE) for name, shape in shapes.items()}
+    tensors = {name: typed(name, shape) for name, shape in shapes.items()}
     return check_weights(reading, tensors, target=None)
 
 
