@@ -1,6 +1,6 @@
 """The base of every model: frozen, strict, closed, and without a way round its validation."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from pydantic import (
@@ -15,7 +15,10 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails
 
 from ._docs import SOURCE, field_docs
-from ._errors import explained, line_error, show, validation_error
+from ._errors import line_error, validation_error
+from ._explained import explained, not_an_object
+from ._partial import MOST_UNKNOWN, FieldAbsentError, rules_of_valid, without_surplus
+from ._written import is_written, with_tuples
 
 _CONFIG = {"frozen": True, "strict": True, "extra": "forbid", "validate_default": True}
 
@@ -23,15 +26,6 @@ _CONFIG = {"frozen": True, "strict": True, "extra": "forbid", "validate_default"
 def _rebuild(model: "type[SpecModel]", fields: dict[str, Any]) -> "SpecModel":
     """Unpickle: the stored fields are validated as if they had just been given."""
     return model.model_validate(fields)
-
-
-def _with_tuples(data: Any) -> Any:
-    """JSON data with arrays as tuples: a wrap validator hands on Python objects, read strictly."""
-    if isinstance(data, list):
-        return tuple(_with_tuples(item) for item in data)
-    if isinstance(data, dict):
-        return {key: _with_tuples(item) for key, item in data.items()}
-    return data
 
 
 class SpecModel(
@@ -59,7 +53,7 @@ class SpecModel(
     """
 
     how_to_build: ClassVar[str] = "pass it by keyword"
-    """What the error for a missing field suggests."""
+    """What the error for a missing field suggests in Python."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -85,31 +79,39 @@ class SpecModel(
             return data
         if not isinstance(data, dict):
             # pydantic would return a mock whose __class__ claims to be this model as it is
-            fact = f"{show(data)} is not a dictionary or instance of {cls.__name__}"
-            line = line_error(
-                "model_type", cls.__name__, fact, "pass an object of fields", value=data, loc=()
-            )
+            fact, remedy = not_an_object(data, cls.__name__, written=is_written(info))
+            line = line_error("model_type", cls.__name__, fact, remedy, value=data, loc=())
             raise validation_error(cls.__name__, [line])
         if info.mode == "json":
-            data = _with_tuples(data)
+            data = with_tuples(data)
+        surplus: Iterable[InitErrorDetails] = ()
+        if len(data) > MOST_UNKNOWN:
+            data, surplus = without_surplus(data, cls)
         try:
             model = handler(data)
         except ValidationError as error:
-            raise explained(cls, error) from None
+            lines = [*surplus, *rules_of_valid(cls, data, error)]
+            raise explained(cls, error, lines, written=is_written(info)) from None
         problems = model.broken_rules()
         if problems:
             vars(model).clear()  # pydantic has filled an __init__'s self already
             raise validation_error(cls.__name__, problems)
         return model
 
-    def broken_rules(self) -> Sequence[InitErrorDetails]:
-        """Violations of the rules between fields; leaves extend it."""
+    def checks(self) -> Iterable[Iterable[InitErrorDetails]]:
+        """The rules between fields, each a generator of its violations that reads what it needs;
+        leaves extend it.
+        """
         return ()
 
+    def broken_rules(self) -> Sequence[InitErrorDetails]:
+        """Violations of the rules between fields."""
+        return [line for check in self.checks() for line in check]
+
     @classmethod
-    def how_to_supply(cls, field: str) -> str:
-        """Remedy for a missing field: what it is, and how the model is built."""
-        return f"{cls.how_to_build} ({cls.meaning(field)})"
+    def how_to_supply(cls, field: str, *, written: bool) -> str:
+        """Remedy for a missing field: what it is, and how the model is built or written."""
+        return f"{'add it' if written else cls.how_to_build} ({cls.meaning(field)})"
 
     @classmethod
     def meaning(cls, field: str) -> str:
@@ -142,6 +144,11 @@ class SpecModel(
         # pydantic's mark for an __init__ that only validates: without it, model_validate would go
         # through __init__.
         __init__.__pydantic_base_init__ = True
+
+        def __getattr__(self, name: str) -> Any:
+            if name in type(self).model_fields:
+                raise FieldAbsentError(f"{type(self).__name__} has no {name} yet")
+            return super().__getattr__(name)
 
         def __setattr__(self, name: str, value: Any) -> None:
             raise self._frozen(name, value)
@@ -176,8 +183,8 @@ class SpecModel(
             cls._refuse_loosening(options)
             try:
                 return super().model_validate_json(json_data, **options)
-            except ValidationError as error:
-                raise explained(cls, error) from None
+            except ValidationError as error:  # text that is no JSON reaches no validator
+                raise explained(cls, error, written=True) from None
 
         @classmethod
         def model_validate_strings(cls, *_args: Any, **_options: Any) -> Self:

@@ -1,6 +1,6 @@
 """What the user chooses about speculation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Annotated, Literal, final
@@ -32,17 +32,17 @@ class _Decoding(SpecModel, frozen=True):
     """Mean of accepted drafts a step below which the gate turns speculation off; None is no
     gate."""
 
-    def broken_rules(self) -> Sequence[InitErrorDetails]:
-        problems = [*super().broken_rules()]
+    def checks(self) -> Iterator[Iterable[InitErrorDetails]]:
+        yield from super().checks()
+        yield self._gate()
+
+    def _gate(self) -> Iterator[InitErrorDetails]:
         window, threshold = self.acceptance_rate_window_size, self.acceptance_rate_threshold
         if (window is None) != (threshold is None):
-            absent = (
-                "acceptance_rate_window_size" if window is None else "acceptance_rate_threshold"
-            )
-            given = "acceptance_rate_threshold" if window is None else "acceptance_rate_window_size"
-            fact = f"None although {given} is set"
-            problems.append(rules.ACCEPTANCE_GATE_INCOMPLETE.broken(absent, fact, value=None))
-        return problems
+            names = ("acceptance_rate_window_size", "acceptance_rate_threshold")
+            absent, given = names if window is None else reversed(names)
+            fact = f"is absent although {given} is set"
+            yield rules.ACCEPTANCE_GATE_INCOMPLETE.broken(absent, fact, value=None)
 
 
 @final
@@ -60,21 +60,21 @@ class DSparkDecodingConfig(_Decoding, frozen=True):
     With it, the drafts that are verified are chosen for throughput; None verifies what the
     threshold leaves."""
 
-    def broken_rules(self) -> Sequence[InitErrorDetails]:
-        problems = [*super().broken_rules()]
+    def checks(self) -> Iterator[Iterable[InitErrorDetails]]:
+        yield from super().checks()
+        yield self._rates()
+
+    def _rates(self) -> Iterator[InitErrorDetails]:
         rates, field = self.steps_per_second, "steps_per_second"
         if rates is None:
-            return problems
+            return
         if not rates:
-            problems.append(rules.STEP_RATES_NOT_INCREASING.broken(field, "is empty", value=rates))
+            yield rules.STEP_RATES_NOT_INCREASING.broken(field, "is empty", value=rates)
         for index, ((before, _), (tokens, _)) in enumerate(pairwise(rates), 1):
             if tokens <= before:
                 fact = f"{tokens} tokens come after {before}, token counts must strictly increase"
-                problems.append(
-                    rules.STEP_RATES_NOT_INCREASING.broken(field, fact, value=tokens, index=index)
-                )
+                yield rules.STEP_RATES_NOT_INCREASING.broken(field, fact, value=tokens, index=index)
                 break
-        return problems
 
 
 @final

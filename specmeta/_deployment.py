@@ -1,6 +1,6 @@
 """A target, a drafter, the user's choices and the engine, checked against each other once."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import final
 
 from pydantic_core import InitErrorDetails
@@ -103,20 +103,23 @@ class Deployment(SpecModel, frozen=True):
             *findings_of_lines([*warnings, *self._unused({_name(line) for line in lines})]),
         )
 
-    def broken_rules(self) -> Sequence[InitErrorDetails]:
+    def checks(self) -> Iterator[Iterable[InitErrorDetails]]:
+        yield from super().checks()
+        yield self._overriding()
+        yield self._refused()
+
+    def _overriding(self) -> Iterator[InitErrorDetails]:
+        yield from groups.overriding(self.overrides)
+
+    def _refused(self) -> Iterator[InitErrorDetails]:
         accepted = groups.reasons(self.overrides)
-        return [
-            *super().broken_rules(),
-            *groups.overriding(self.overrides),
-            *(
-                line
-                for line in self._lines()
-                if _name(line) not in accepted and not _is_warning(line)
-            ),
-        ]
+        for line in self._lines():
+            if _name(line) not in accepted and not _is_warning(line):
+                yield line
 
     def _lines(self) -> Iterator[InitErrorDetails]:
-        yield from groups.between(self.target, self.drafter, self.decoding, self.engine)
+        part = vars(self).get  # an invalid deployment lacks some
+        yield from groups.between(*map(part, ("target", "drafter", "decoding", "engine")))
         yield from self._compiled()
 
     def _compiled(self) -> Iterator[InitErrorDetails]:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from ._base import SpecModel, _with_tuples
+from ._base import SpecModel
 from ._decoding import DECODING_CONFIGS
 from ._engine import EngineConfig
 from ._errors import line_error, show, validation_error
@@ -15,6 +15,7 @@ from ._findings import Origin, findings_of
 from ._findings import Path as Location
 from ._overrides import CompileKey, RuleOverride
 from ._parts import Parts
+from ._written import validate_written, with_tuples
 
 _SIZED = {*EngineConfig.sized.__annotations__} - {"return"}
 _OPTIONAL = {name for name, field in EngineConfig.model_fields.items() if not field.is_required()}
@@ -75,7 +76,7 @@ class FieldReader:
             return
         self.parts.origins[("engine",)] = Origin(self.document, path)
         try:
-            self.parts.engine = EngineConfig.sized(**_with_tuples(sized))
+            self.parts.engine = EngineConfig.sized(**with_tuples(sized))
         except ValidationError as error:
             found = findings_of(error, self.parts.origins, prefix=("engine",))
             self.parts.findings.extend(found)
@@ -105,7 +106,7 @@ class FieldReader:
 
     def model(self, model: type[_Model], value: object, path: Location) -> _Model | None:
         try:
-            return model.model_validate(_with_tuples(value))
+            return validate_written(model, value)
         except ValidationError as error:
             self.parts.findings.extend(findings_of(error, self.parts.origins, prefix=path))
             return None

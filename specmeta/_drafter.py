@@ -1,6 +1,6 @@
 """Drafter checkpoints in one canonical form, whatever dialect they were published in."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Annotated, Literal, final
 
@@ -9,18 +9,24 @@ from pydantic_core import InitErrorDetails
 
 from . import _rules as rules
 from ._base import SpecModel
-from ._drafting import layer_problem
+from ._drafting import block_problem, layer_problem
+from ._errors import show
 from ._types import (
     AnchorConvention,
     AttentionKind,
-    EvenInt,
+    BlockSize,
+    EvenWidth,
+    LayerCount,
     LayerIdConvention,
     LayerIds,
     MarkovHeadType,
-    NonNegativeInt,
+    MarkovRank,
+    MaskTokenId,
     PositiveFloat,
     PositiveInt,
     TargetHiddenState,
+    VocabSize,
+    Width,
     WindowCausality,
 )
 
@@ -28,16 +34,16 @@ from ._types import (
 class _Drafter(SpecModel, frozen=True):
     """What every drafter has: sizes, and decoder layers of the dense kind."""
 
-    hidden_size: PositiveInt
+    hidden_size: Width
     """Width of the drafter, in channels."""
 
-    num_layers: PositiveInt
+    num_layers: LayerCount
     """Drafter layers (stages); each keeps its own context window."""
 
-    vocab_size: PositiveInt
+    vocab_size: VocabSize
     """Rows of the drafter's token embedding."""
 
-    draft_vocab_size: PositiveInt
+    draft_vocab_size: VocabSize
     """Rows of the drafter's head; fewer than vocab_size where a map leads from them to token
     ids."""
 
@@ -49,17 +55,17 @@ class _Drafter(SpecModel, frozen=True):
     """What a layer keeps of a context position: keys and values of each key/value head
     (grouped_query), or one latent vector of head_dim channels (latent)."""
 
-    num_attention_heads: PositiveInt | None
+    num_attention_heads: Width | None
     """Query heads of a layer; None where the checkpoint does not state them: only building a draft
     model needs this and the next five."""
 
-    num_key_value_heads: PositiveInt | None
+    num_key_value_heads: Width | None
     """Key/value heads of a layer; divides num_attention_heads."""
 
-    head_dim: EvenInt | None
+    head_dim: EvenWidth | None
     """Channels of a head; even, because rotary positions turn pairs."""
 
-    intermediate_size: PositiveInt | None
+    intermediate_size: Width | None
     """Width of the feed-forward layer, in channels."""
 
     rms_norm_eps: PositiveFloat | None
@@ -72,31 +78,28 @@ class _Drafter(SpecModel, frozen=True):
     """Context positions that the drafter attends to, in tokens; None where the checkpoint declares
     no window, which is the whole context."""
 
-    def broken_rules(self) -> Sequence[InitErrorDetails]:
-        problems = [*super().broken_rules()]
+    def checks(self) -> Iterator[Iterable[InitErrorDetails]]:
+        yield from super().checks()
+        yield self._heads()
+        yield self._head()
+        yield self._vocabulary()
+
+    def _heads(self) -> Iterator[InitErrorDetails]:
         queries, keys = self.num_attention_heads, self.num_key_value_heads
         if queries is not None and keys is not None and queries % keys:
-            heads = f"num_attention_heads ({self.num_attention_heads})"
-            fact = f"{self.num_key_value_heads} does not divide {heads}"
-            problems.append(
-                rules.HEADS_NOT_DIVISIBLE.broken(
-                    "num_key_value_heads", fact, value=self.num_key_value_heads
-                )
-            )
-        if self.head_dim is not None and self.head_dim % 2:
-            problems.append(
-                rules.HEAD_DIM_ODD.broken(
-                    "head_dim", f"{self.head_dim} is odd", value=self.head_dim
-                )
-            )
-        if self.draft_vocab_size > self.vocab_size:
-            fact = f"{self.draft_vocab_size} is above vocab_size ({self.vocab_size})"
-            problems.append(
-                rules.DRAFT_VOCAB_SIZE_TOO_LARGE.broken(
-                    "draft_vocab_size", fact, value=self.draft_vocab_size
-                )
-            )
-        return problems
+            fact = f"{keys} does not divide num_attention_heads ({queries})"
+            yield rules.HEADS_NOT_DIVISIBLE.broken("num_key_value_heads", fact, value=keys)
+
+    def _head(self) -> Iterator[InitErrorDetails]:
+        channels = self.head_dim
+        if channels is not None and channels % 2:
+            yield rules.HEAD_DIM_ODD.broken("head_dim", f"{channels} is odd", value=channels)
+
+    def _vocabulary(self) -> Iterator[InitErrorDetails]:
+        drafted, known = self.draft_vocab_size, self.vocab_size
+        if drafted > known:
+            fact = f"{drafted} is above vocab_size ({known})"
+            yield rules.DRAFT_VOCAB_SIZE_TOO_LARGE.broken("draft_vocab_size", fact, value=drafted)
 
     @property
     def context_channels(self) -> int | None:
@@ -113,13 +116,13 @@ class _Drafter(SpecModel, frozen=True):
 class _BlockDrafter(_Drafter, frozen=True):
     """What the drafters that fill a block of positions in one forward share."""
 
-    block_size: PositiveInt
-    """Positions of a block, the anchor included."""
+    block_size: BlockSize
+    """Positions of a block, the anchor included; 1 to 1025."""
 
-    mask_token_id: NonNegativeInt
+    mask_token_id: MaskTokenId
     """Token that fills the block behind the anchor; below vocab_size."""
 
-    target_hidden_size: PositiveInt
+    target_hidden_size: Width
     """Width of the target states that are captured, in channels; hidden_size in most drafters."""
 
     target_layer_ids: LayerIds
@@ -150,20 +153,31 @@ class _BlockDrafter(_Drafter, frozen=True):
         """Drafts that one block can yield under the anchor convention."""
         return self.block_size if self.anchor_convention == "anchor_first" else self.block_size - 1
 
-    def broken_rules(self) -> Sequence[InitErrorDetails]:
-        problems = [*super().broken_rules()]
+    def checks(self) -> Iterator[Iterable[InitErrorDetails]]:
+        yield from super().checks()
+        yield self._block()
+        yield self._layers()
+        yield self._mask()
+
+    def _block(self) -> Iterator[InitErrorDetails]:
+        problem = block_problem(self.block_size)
+        if problem is not None:
+            yield problem
+
+    def _layers(self) -> Iterator[InitErrorDetails]:
         lowest = -1 if self.layer_id_convention == "output_of_layer" else 0
-        layers = layer_problem("target_layer_ids", self.target_layer_ids, lowest)
-        if layers is not None:
-            problems.append(layers)
-        if self.mask_token_id >= self.vocab_size:
-            fact = f"{self.mask_token_id} is not below vocab_size ({self.vocab_size})"
-            problems.append(
-                rules.MASK_TOKEN_OUT_OF_RANGE.broken(
-                    "mask_token_id", fact, value=self.mask_token_id
-                )
-            )
-        return problems
+        problem = layer_problem("target_layer_ids", self.target_layer_ids, lowest)
+        if problem is not None:
+            yield problem
+
+    def _mask(self) -> Iterator[InitErrorDetails]:
+        token = self.mask_token_id
+        if token < 0:
+            fact = f"{show(token)} is negative"
+            yield rules.MASK_TOKEN_OUT_OF_RANGE.broken("mask_token_id", fact, value=token)
+        elif token >= self.vocab_size:
+            fact = f"{show(token)} is not below vocab_size ({self.vocab_size})"
+            yield rules.MASK_TOKEN_OUT_OF_RANGE.broken("mask_token_id", fact, value=token)
 
 
 @final
@@ -173,7 +187,7 @@ class DSparkDrafterConfig(_BlockDrafter, frozen=True):
     decoding_type: Literal["DSpark"] = "DSpark"
     """Method tag, by which unions are told apart."""
 
-    markov_rank: NonNegativeInt
+    markov_rank: MarkovRank
     """Rank of the Markov head that corrects each draft by the one before; 0 where the checkpoint
     has none."""
 
@@ -187,25 +201,25 @@ class DSparkDrafterConfig(_BlockDrafter, frozen=True):
     """Whether the confidence head also reads the Markov embedding; False where either head is
     absent."""
 
-    def broken_rules(self) -> Sequence[InitErrorDetails]:
-        problems = [*super().broken_rules()]
-        if (self.markov_rank > 0) != (self.markov_head_type is not None):
-            fact = f"{self.markov_head_type!r} does not go with markov_rank {self.markov_rank}"
-            problems.append(
-                rules.MARKOV_HEAD_INCONSISTENT.broken(
-                    "markov_head_type", fact, value=self.markov_head_type
-                )
-            )
+    def checks(self) -> Iterator[Iterable[InitErrorDetails]]:
+        yield from super().checks()
+        yield self._markov_head()
+        yield self._confidence_head()
+
+    def _markov_head(self) -> Iterator[InitErrorDetails]:
+        rank, kind = self.markov_rank, self.markov_head_type
+        if (rank > 0) != (kind is not None):
+            fact = f"{kind!r} does not go with markov_rank {rank}"
+            yield rules.MARKOV_HEAD_INCONSISTENT.broken("markov_head_type", fact, value=kind)
+
+    def _confidence_head(self) -> Iterator[InitErrorDetails]:
         if self.confidence_head_with_markov and not (
             self.enable_confidence_head and self.markov_rank
         ):
             absent = "Markov head" if self.enable_confidence_head else "confidence head"
-            problems.append(
-                rules.CONFIDENCE_HEAD_INCONSISTENT.broken(
-                    "confidence_head_with_markov", f"True without a {absent}", value=True
-                )
+            yield rules.CONFIDENCE_HEAD_INCONSISTENT.broken(
+                "confidence_head_with_markov", f"True without a {absent}", value=True
             )
-        return problems
 
 
 @final

@@ -1,6 +1,7 @@
 """Sizes of the engine: batch shape, sequence slots, token budget, graph buckets."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import ClassVar, final
 
 from pydantic_core import InitErrorDetails
@@ -121,29 +122,31 @@ class EngineConfig(SpecModel, frozen=True):
             seats = max(seats, 2 * in_flight)
         return plain.model_copy(update={"num_seq_slots": seats})
 
-    def broken_rules(self) -> Sequence[InitErrorDetails]:
-        problems = [*super().broken_rules()]
+    def checks(self) -> Iterator[Iterable[InitErrorDetails]]:
+        yield from super().checks()
+        yield self._slots()
+        yield self._graph_range()
+        yield self._graph_order()
+
+    def _slots(self) -> Iterator[InitErrorDetails]:
         if self.num_seq_slots < self.max_num_requests:
             fact = f"{self.num_seq_slots} is below max_num_requests ({self.max_num_requests})"
-            problems.append(
-                rules.NUM_SEQ_SLOTS_TOO_SMALL.broken(
-                    "num_seq_slots", fact, value=self.num_seq_slots
-                )
+            yield rules.NUM_SEQ_SLOTS_TOO_SMALL.broken(
+                "num_seq_slots", fact, value=self.num_seq_slots
             )
-        before = 0
+
+    def _graph_range(self) -> Iterator[InitErrorDetails]:
+        field, largest = "cuda_graph_batch_sizes", self.max_num_requests
         for index, size in enumerate(self.cuda_graph_batch_sizes):
-            field = "cuda_graph_batch_sizes"
-            if not 1 <= size <= self.max_num_requests:
-                fact = f"{show(size)} is outside 1 ... max_num_requests ({self.max_num_requests})"
-                problems.append(
-                    rules.GRAPH_SIZE_OUT_OF_RANGE.broken(field, fact, value=size, index=index)
-                )
-                break
-            if size <= before:
-                fact = f"{size} comes after {before}, sizes must strictly increase"
-                problems.append(
-                    rules.GRAPH_SIZES_NOT_INCREASING.broken(field, fact, value=size, index=index)
-                )
-                break
-            before = size
-        return problems
+            if not 1 <= size <= largest:
+                fact = f"{show(size)} is outside 1 ... max_num_requests ({largest})"
+                yield rules.GRAPH_SIZE_OUT_OF_RANGE.broken(field, fact, value=size, index=index)
+                return
+
+    def _graph_order(self) -> Iterator[InitErrorDetails]:
+        field = "cuda_graph_batch_sizes"
+        for index, (before, size) in enumerate(pairwise(self.cuda_graph_batch_sizes), 1):
+            if 1 <= size <= before:  # one below 1 is out of range
+                fact = f"{show(size)} comes after {show(before)}, sizes must strictly increase"
+                yield rules.GRAPH_SIZES_NOT_INCREASING.broken(field, fact, value=size, index=index)
+                return

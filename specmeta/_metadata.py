@@ -1,6 +1,6 @@
 """The batch that a worker is told about each step."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, ClassVar, Literal, Self, final
 
 from pydantic import Field
@@ -14,8 +14,10 @@ from ._errors import show, validation_error
 from ._rows import explain_rows, rows_are_valid
 from ._sampling import SamplingParams, SamplingRows
 from ._types import (
+    BlockSize,
     DraftLen,
     DType,
+    LayerCount,
     LayerIds,
     NonNegativeInt,
     Positions,
@@ -24,6 +26,7 @@ from ._types import (
     RequestId,
     RequestIds,
     SeqLens,
+    Width,
 )
 
 
@@ -67,13 +70,13 @@ class _SpecMetadata(SpecModel, frozen=True):
     max_draft_len: DraftLen
     """Draft tokens of a step (K), in tokens."""
 
-    hidden_size: PositiveInt
+    hidden_size: Width
     """Width of the target's hidden states, in channels."""
 
     dtype: DType
     """Type of the target's hidden states."""
 
-    num_stages: PositiveInt
+    num_stages: LayerCount
     """Drafter layers, each with its own state in a slot."""
 
     num_padding: NonNegativeInt = 0
@@ -115,8 +118,11 @@ class _SpecMetadata(SpecModel, frozen=True):
         """Slot that padding rows use: the one behind the pool."""
         return self.num_seq_slots
 
+    def checks(self) -> Iterator[Iterable[InitErrorDetails]]:
+        yield from explain_rows(self)
+
     def broken_rules(self) -> Sequence[InitErrorDetails]:
-        return () if rows_are_valid(vars(self)) else explain_rows(self)
+        return () if rows_are_valid(vars(self)) else super().broken_rules()
 
     def with_batch(
         self,
@@ -219,14 +225,17 @@ class _BlockSpecMetadata(_SpecMetadata, frozen=True):
     """Context positions that the drafter attends to, in tokens: its window, or max_seq_len without
     one."""
 
-    block_size: PositiveInt
+    block_size: BlockSize
     """Positions of the drafter's block, the anchor included."""
+
+    def checks(self) -> Iterator[Iterable[InitErrorDetails]]:
+        yield from super().checks()
+        yield from explain_drafting(self)
 
     def broken_rules(self) -> Sequence[InitErrorDetails]:
         fields = vars(self)
-        if rows_are_valid(fields) and drafting_is_valid(fields):
-            return ()
-        return [*explain_rows(self), *explain_drafting(self)]
+        valid = rows_are_valid(fields) and drafting_is_valid(fields)
+        return () if valid else SpecModel.broken_rules(self)
 
 
 @final

@@ -9,6 +9,7 @@ from pydantic import StringConstraints
 from ._base import SpecModel
 from ._types import (
     AnchorConvention,
+    BlockSize,
     DecodingType,
     DraftLen,
     DType,
@@ -40,7 +41,7 @@ class CompileKey(SpecModel, frozen=True):
     """
 
     decoding_type: DecodingType
-    """Method."""
+    """Method that it was compiled for."""
 
     max_draft_len: DraftLen
     """Draft tokens of a step (K), in tokens."""
@@ -54,7 +55,7 @@ class CompileKey(SpecModel, frozen=True):
     window_size: PositiveInt
     """Context positions that the drafter attends to, in tokens."""
 
-    block_size: PositiveInt | None
+    block_size: BlockSize | None
     """Positions of a block at run time; None for MTP, which has none."""
 
     anchor_convention: AnchorConvention | None

@@ -7,6 +7,7 @@ each kind.
 """
 
 from array import array
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from pydantic_core import InitErrorDetails
 
 from . import _rules as rules
 from ._errors import show
+from ._types import MAX_DRAFT_LEN
 
 if TYPE_CHECKING:
     from ._metadata import _SpecMetadata
@@ -26,6 +28,9 @@ def reserved_floor(max_draft_len: int) -> int:
     both variants.
     """
     return _ID_RANGE - 1 - (2 * max_draft_len + 1)
+
+
+_LOWEST_RESERVED = reserved_floor(MAX_DRAFT_LEN)
 
 
 def rows_are_valid(fields: dict[str, Any]) -> bool:
@@ -93,135 +98,136 @@ def _generation_lengths(width: int) -> frozenset[int]:
     return frozenset(range(1, width + 1))
 
 
-def explain_rows(metadata: "_SpecMetadata") -> list[InitErrorDetails]:
-    """Every rule that the rows break, with the first bad row of each."""
-    m = metadata
-    problems: list[InitErrorDetails] = []
-    num_rows, num_contexts = len(m.request_ids), m.num_contexts
-    problems += _explain_ids("request_ids", m.request_ids, m.max_draft_len)
-    problems += _explain_ids("finished_request_ids", m.finished_request_ids, m.max_draft_len)
-    live = set(m.request_ids)
-    for index, request_id in enumerate(m.finished_request_ids):
-        if request_id in live:
-            fact = f"{show(request_id)} is also in request_ids"
-            problems.append(
-                rules.FINISHED_REQUEST_IN_BATCH.broken(
-                    "finished_request_ids", fact, value=request_id, index=index
-                )
-            )
-            break
-    if num_contexts > num_rows:
-        fact = f"{num_contexts} is above the {num_rows} rows of request_ids"
-        problems.append(
-            rules.NUM_CONTEXTS_BEYOND_ROWS.broken("num_contexts", fact, value=num_contexts)
-        )
-    for field, values, wanted, what in (
-        ("seq_lens", m.seq_lens, num_rows, "rows in request_ids"),
-        ("context_positions", m.context_positions, num_contexts, "contexts (num_contexts)"),
-        ("sampling", m.sampling, num_rows, "rows in request_ids"),
-    ):
-        if (
-            values is not None and len(values) != wanted and wanted <= num_rows
-        ):  # else the count is what is wrong
-            fact = f"has {len(values)} entries for {wanted} {what}"
-            problems.append(rules.LENGTHS_DISAGREE.broken(field, fact, value=values))
-    for index, position in enumerate(m.context_positions):
-        if position < 0:
-            problems.append(
-                rules.CONTEXT_POSITION_NEGATIVE.broken(
-                    "context_positions",
-                    f"{show(position)} is negative",
-                    value=position,
-                    index=index,
-                )
-            )
-            break
-    return problems + _explain_lengths(m) + _explain_ranks(m) + _explain_capacity(m)
+def explain_rows(m: "_SpecMetadata") -> Iterator[Iterable[InitErrorDetails]]:
+    """The rules on the rows: each a generator that reads what it needs, and ends at the first bad
+    row.
+    """
+    for field in ("request_ids", "finished_request_ids"):
+        yield _explain_ids(m, field)
+    yield _explain_finished(m)
+    yield _explain_contexts(m)
+    yield _explain_count(m, "seq_lens")
+    yield _explain_count(m, "context_positions")
+    yield _explain_count(m, "sampling")
+    yield _explain_positions(m)
+    yield _explain_lengths(m)
+    yield _explain_ranks(m)
+    yield _explain_shape(m)
+    yield _explain_slots(m)
+    yield _explain_tokens(m)
 
 
-def _explain_ids(field: str, ids: tuple[int, ...], max_draft_len: int) -> list[InitErrorDetails]:
-    """The first bad id, if any: one error whatever their number."""
-    floor = reserved_floor(max_draft_len)
+def _explain_ids(m: "_SpecMetadata", field: str) -> Iterator[InitErrorDetails]:
     first_seen: dict[int, int] = {}
-    for index, request_id in enumerate(ids):
+    for index, request_id in enumerate(getattr(m, field)):
         if request_id <= 0:
             what = "the attention-DP dummy id" if request_id == 0 else "negative"
             fact = f"{show(request_id)} is {what}, a request id is positive"
-            return [
-                rules.REQUEST_ID_NOT_POSITIVE.broken(field, fact, value=request_id, index=index)
-            ]
-        if request_id >= floor:
+            yield rules.REQUEST_ID_NOT_POSITIVE.broken(field, fact, value=request_id, index=index)
+            return
+        if request_id >= _LOWEST_RESERVED and request_id >= (
+            floor := reserved_floor(m.max_draft_len)
+        ):
             fact = f"{show(request_id)} is not below {floor} (2**64 - 1 - (2 * max_draft_len + 1))"
-            return [rules.REQUEST_ID_RESERVED.broken(field, fact, value=request_id, index=index)]
+            yield rules.REQUEST_ID_RESERVED.broken(field, fact, value=request_id, index=index)
+            return
         if request_id in first_seen:
             fact = f"{show(request_id)} repeats {field}[{first_seen[request_id]}]"
-            return [rules.REQUEST_ID_REPEATED.broken(field, fact, value=request_id, index=index)]
+            yield rules.REQUEST_ID_REPEATED.broken(field, fact, value=request_id, index=index)
+            return
         first_seen[request_id] = index
-    return []
 
 
-def _explain_lengths(m: "_SpecMetadata") -> list[InitErrorDetails]:
-    width = m.max_draft_len + 1
+def _explain_finished(m: "_SpecMetadata") -> Iterator[InitErrorDetails]:
+    live, field = set(m.request_ids), "finished_request_ids"
+    for index, request_id in enumerate(m.finished_request_ids):
+        if request_id in live:
+            fact = f"{show(request_id)} is also in request_ids"
+            yield rules.FINISHED_REQUEST_IN_BATCH.broken(field, fact, value=request_id, index=index)
+            return
+
+
+def _explain_contexts(m: "_SpecMetadata") -> Iterator[InitErrorDetails]:
+    contexts, rows = m.num_contexts, len(m.request_ids)
+    if contexts > rows:
+        fact = f"{contexts} is above the {rows} rows of request_ids"
+        yield rules.NUM_CONTEXTS_BEYOND_ROWS.broken("num_contexts", fact, value=contexts)
+
+
+def _explain_count(m: "_SpecMetadata", field: str) -> Iterator[InitErrorDetails]:
+    values, wanted, what = getattr(m, field), len(m.request_ids), "rows in request_ids"
+    if field == "context_positions":
+        if m.num_contexts > wanted:  # then that count is what is wrong
+            return
+        wanted, what = m.num_contexts, "contexts (num_contexts)"
+    if values is not None and len(values) != wanted:
+        fact = f"has {len(values)} entries for {wanted} {what}"
+        yield rules.LENGTHS_DISAGREE.broken(field, fact, value=values)
+
+
+def _explain_positions(m: "_SpecMetadata") -> Iterator[InitErrorDetails]:
+    field = "context_positions"
+    for index, position in enumerate(m.context_positions):
+        if position < 0:
+            fact = f"{show(position)} is negative"
+            yield rules.CONTEXT_POSITION_NEGATIVE.broken(field, fact, value=position, index=index)
+            return
+
+
+def _explain_lengths(m: "_SpecMetadata") -> Iterator[InitErrorDetails]:
     for index, length in enumerate(m.seq_lens):
         if length < 1:
             fact = f"{show(length)} is below 1 token"
-            return [rules.SEQ_LEN_NOT_POSITIVE.broken("seq_lens", fact, value=length, index=index)]
-        if index >= m.num_contexts and length > width:
+            yield rules.SEQ_LEN_NOT_POSITIVE.broken("seq_lens", fact, value=length, index=index)
+            return
+        if index >= m.num_contexts and length > m.max_draft_len + 1:
             row = f"a generation row (num_contexts is {m.num_contexts})"
-            fact = f"{show(length)} is above max_draft_len + 1 ({width}) in {row}"
-            return [
-                rules.GENERATION_ROW_TOO_LONG.broken("seq_lens", fact, value=length, index=index)
-            ]
+            fact = f"{show(length)} is above max_draft_len + 1 ({m.max_draft_len + 1}) in {row}"
+            yield rules.GENERATION_ROW_TOO_LONG.broken("seq_lens", fact, value=length, index=index)
+            return
         if m.uniform_rows and length != m.seq_lens[0]:
             fact = f"{show(length)} is not the {show(m.seq_lens[0])} of the first row"
-            return [rules.ROWS_NOT_UNIFORM.broken("seq_lens", fact, value=length, index=index)]
-    return []
+            yield rules.ROWS_NOT_UNIFORM.broken("seq_lens", fact, value=length, index=index)
+            return
 
 
-def _explain_ranks(m: "_SpecMetadata") -> list[InitErrorDetails]:
+def _explain_ranks(m: "_SpecMetadata") -> Iterator[InitErrorDetails]:
     ranks, field = m.all_rank_num_generations, "all_rank_num_generations"
     if ranks is None:
-        return []
+        return
     if not ranks:
-        return [rules.RANK_COUNTS_INVALID.broken(field, "is empty", value=ranks)]
+        yield rules.RANK_COUNTS_INVALID.broken(field, "is empty", value=ranks)
     for index, count in enumerate(ranks):
         if count < 0:
-            return [
-                rules.RANK_COUNTS_INVALID.broken(
-                    field, f"{show(count)} is negative", value=count, index=index
-                )
-            ]
-    return []
+            fact = f"{show(count)} is negative"
+            yield rules.RANK_COUNTS_INVALID.broken(field, fact, value=count, index=index)
+            return
 
 
-def _explain_capacity(m: "_SpecMetadata") -> list[InitErrorDetails]:
-    problems: list[InitErrorDetails] = []
-    rows = len(m.request_ids) + m.num_padding
-    count = f"{len(m.request_ids)} rows and {m.num_padding} of padding"
-    if rows == 0:
-        problems.append(
-            rules.ROWS_ABSENT.broken(
-                "request_ids", "is empty and num_padding is 0", value=m.request_ids
-            )
-        )
-    if rows > m.max_num_requests:
-        fact = f"{count} are more than max_num_requests ({m.max_num_requests})"
-        real = len(m.request_ids)
-        field, value = ("num_padding", m.num_padding)
-        if real > m.max_num_requests:
-            field, value = ("request_ids", real)
-        problems.append(rules.ROWS_BEYOND_MAX_NUM_REQUESTS.broken(field, fact, value=value))
+def _explain_shape(m: "_SpecMetadata") -> Iterator[InitErrorDetails]:
+    real, padding = len(m.request_ids), m.num_padding
+    if real + padding == 0:
+        fact = "is empty and num_padding is 0"
+        yield rules.ROWS_ABSENT.broken("request_ids", fact, value=m.request_ids)
+    most = m.max_num_requests
+    if real + padding > most:
+        fact = f"{_rows(m)} are more than max_num_requests ({most})"
+        field, value = ("request_ids", real) if real > most else ("num_padding", padding)
+        yield rules.ROWS_BEYOND_MAX_NUM_REQUESTS.broken(field, fact, value=value)
+
+
+def _explain_slots(m: "_SpecMetadata") -> Iterator[InitErrorDetails]:
     if m.num_seq_slots < m.max_num_requests:
         fact = f"{m.num_seq_slots} is below max_num_requests ({m.max_num_requests})"
-        problems.append(
-            rules.NUM_SEQ_SLOTS_TOO_SMALL.broken("num_seq_slots", fact, value=m.num_seq_slots)
-        )
-    tokens = sum(m.seq_lens) + m.num_padding * (m.max_draft_len + 1)
-    if tokens > m.max_num_tokens:
-        fact = f"{m.max_num_tokens} is below the {show(tokens)} tokens of {count}"
-        problems.append(
-            rules.TOKENS_BEYOND_MAX_NUM_TOKENS.broken(
-                "max_num_tokens", fact, value=m.max_num_tokens
-            )
-        )
-    return problems
+        yield rules.NUM_SEQ_SLOTS_TOO_SMALL.broken("num_seq_slots", fact, value=m.num_seq_slots)
+
+
+def _explain_tokens(m: "_SpecMetadata") -> Iterator[InitErrorDetails]:
+    tokens, most = sum(m.seq_lens) + m.num_padding * (m.max_draft_len + 1), m.max_num_tokens
+    if tokens > most:
+        fact = f"{most} is below the {show(tokens)} tokens of {_rows(m)}"
+        yield rules.TOKENS_BEYOND_MAX_NUM_TOKENS.broken("max_num_tokens", fact, value=most)
+
+
+def _rows(m: "_SpecMetadata") -> str:
+    return f"{len(m.request_ids)} rows and {m.num_padding} of padding"

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from ._base import _with_tuples
 from ._errors import plain, show
 from ._factory import METADATA_CLASSES, static_fields
 from ._findings import Finding, Origin, Path, findings_of
 from ._steps import Step
+from ._written import validate_written
 
 if TYPE_CHECKING:
     from ._deployment import Deployment
@@ -62,7 +62,7 @@ def _step(
         yield _untagged(document, inner, kind, fact, remedy, tag)
         return
     try:
-        metadata = model.model_validate(_with_tuples(fields))
+        metadata = validate_written(model, fields)
     except ValidationError as error:
         yield from findings_of(error, {(): Origin(document, path)})
     else:

@@ -3,20 +3,20 @@
 from typing import final
 
 from ._base import SpecModel
-from ._types import PositiveInt
+from ._types import LayerCount, PositiveInt, VocabSize, Width
 
 
 @final
 class TargetConfig(SpecModel, frozen=True):
     """Sizes of the target model, read from its checkpoint."""
 
-    hidden_size: PositiveInt
+    hidden_size: Width
     """Width of the hidden states that the drafter reads, in channels."""
 
-    num_layers: PositiveInt
+    num_layers: LayerCount
     """Number of decoder layers."""
 
-    vocab_size: PositiveInt
+    vocab_size: VocabSize
     """Rows of the token embedding, which may exceed the tokenizer's size."""
 
     max_position_embeddings: PositiveInt | None

@@ -33,13 +33,29 @@ MarkovHeadType = Literal["vanilla", "gated", "rnn"]
 _MAX_INT = 2**63 - 1
 
 PositiveInt = Annotated[int, Gt(0), Le(_MAX_INT)]
-# The bound lies far above every published drafter; it keeps the sets of the hot path small.
-DraftLen = Annotated[int, Gt(0), Le(1024)]
-EvenInt = Annotated[
+# These bounds lie far above every published model: beyond them a number is a slip, and the sizes of
+# buffers that follow from it mean nothing.
+MAX_DRAFT_LEN = 1024
+DraftLen = Annotated[int, Gt(0), Le(MAX_DRAFT_LEN)]  # also keeps the sets of the hot path small
+LayerCount = Annotated[int, Gt(0), Le(2**16)]
+Width = Annotated[int, Gt(0), Le(2**24)]
+MarkovRank = Annotated[int, Ge(0), Le(2**24)]
+VocabSize = Annotated[int, Gt(0), Le(2**32)]
+
+# Rules of their own, checked in the models, bound these.
+MAX_BLOCK_SIZE = MAX_DRAFT_LEN + 1
+"""The block of the longest draft, its anchor included."""
+BlockSize = Annotated[
+    int, WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MAX_BLOCK_SIZE})
+]
+MaskTokenId = Annotated[
+    int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 2**32 - 1})
+]
+EvenWidth = Annotated[
     int,
     Gt(0),
-    Le(_MAX_INT),
-    WithJsonSchema({"type": "integer", "minimum": 2, "maximum": _MAX_INT - 1, "multipleOf": 2}),
+    Le(2**24),
+    WithJsonSchema({"type": "integer", "minimum": 2, "maximum": 2**24, "multipleOf": 2}),
 ]
 NonNegativeInt = Annotated[int, Ge(0), Le(_MAX_INT)]
 

@@ -109,6 +109,13 @@ DRAFT_HEAD_DIFFERS = Rule(
     "use the drafter's own head: the target's fits only where draft_vocab_size is its vocab_size",
     ("vllm-project/vllm-ascend#11374",),
 )
+WEIGHTS_NOT_READ = Rule(
+    "weights_not_read",
+    "R13",
+    "tensors that nothing compares with the configuration may be those of another one",
+    "fetch or save the weights as model.safetensors, or as shards with model.safetensors.index.json",
+    severity="warning",
+)
 TENSOR_MISSING = Rule(
     "tensor_missing",
     "R10",

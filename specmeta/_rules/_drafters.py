@@ -23,6 +23,13 @@ MASK_TOKEN_OUT_OF_RANGE = Rule(
     "R9",
     "the mask token is looked up in the embedding",
     "use the checkpoint's mask_token_id: the bound is the embedding, not the tokenizer",
+    ("ggml-org/llama.cpp#26761",),
+)
+BLOCK_SIZE_OUT_OF_RANGE = Rule(
+    "block_size_out_of_range",
+    "R7",
+    "a block has its anchor at least, and the longest draft with its anchor at most",
+    "use the checkpoint's block_size",
 )
 HEADS_NOT_DIVISIBLE = Rule(
     "heads_not_divisible",

@@ -352,7 +352,9 @@ CONFIGS = [
         TWO_FIELDS,
         mask_token_id=256,
     ),
-    _draft("mask negative", "greater_than_equal", "mask_token_id", None, mask_token_id=-1),
+    _draft("mask negative", "mask_token_out_of_range", "mask_token_id", None, mask_token_id=-1),
+    _draft("block of 0", "block_size_out_of_range", "block_size", None, block_size=0),
+    _draft("block of 1026", "block_size_out_of_range", "block_size", None, block_size=1026),
     _draft("mask none", "int_type", "mask_token_id", None, mask_token_id=None),
     _draft(
         "heads do not divide",

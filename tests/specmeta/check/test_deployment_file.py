@@ -45,7 +45,7 @@ def test_json_and_yaml_are_the_same(tmp_path: Path) -> None:
             ("max_num_tokens: 256", "max_num_tokens: 47"),
             ("max_num_tokens_too_small", "engine.max_num_tokens", 38),
         ),
-        (("block_size: 5", "block_size: 0"), ("greater_than", "drafter.block_size", 22)),
+        (("block_size: 5", "block_size: 0"), ("block_size_out_of_range", "drafter.block_size", 22)),
         (("block_size: 5", "block_size: true"), ("int_type", "drafter.block_size", 22)),
         (
             ("mask_token_id: 511", "mask_token_id: 512"),
