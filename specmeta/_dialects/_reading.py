@@ -10,6 +10,7 @@ from .._base import SpecModel
 from .._drafter import DFlashDrafterConfig, DrafterConfig, DSparkDrafterConfig
 from .._findings import Finding, Origins, findings_of
 from .._target import TargetConfig
+from .._written import validate_written
 from ._facts import Facts
 from ._values import Found, shown
 
@@ -47,7 +48,7 @@ def build(facts: Facts, model: type[_Model], fields: Mapping[str, object]) -> _M
     }
     facts.check_stated(fields, frozenset(model.model_fields) - {"decoding_type"})
     try:
-        config = model.model_validate(given)
+        config = validate_written(model, given)
     except ValidationError as error:
         facts.findings += [
             problem

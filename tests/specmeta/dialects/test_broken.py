@@ -35,13 +35,13 @@ def _layers(value: object, rule: str, index: int | None, twin: list[int]) -> Cas
 
 
 CASES = {
-    "block below 1": _block(-3, "greater_than"),
-    "block of 0": _block(0, "greater_than"),
+    "block below 1": _block(-3, "block_size_out_of_range"),
+    "block of 0": _block(0, "block_size_out_of_range"),
     "block of true": _block(value=True),
     "block as text": _block("7"),
     "block as a float": _block(7.0, "int_type"),
     "mask beyond the embedding": _mask(151936, "mask_token_out_of_range"),
-    "mask of -1": _mask(-1, "greater_than_equal"),
+    "mask of -1": _mask(-1, "mask_token_out_of_range"),
     "mask of false": _mask(value=False, rule="int_type"),
     "layers repeated": _layers([1, 9, 9], "layers_not_increasing", 2, [1, 9, 10]),
     "layers unsorted": _layers([9, 1, 17], "layers_not_increasing", 1, [1, 9, 17]),
@@ -157,7 +157,7 @@ CASES = {
         {"num_hidden_layers": 1, "layer_types": ...},
     ),
     "bundled: block of 0": Case(
-        "greater_than",
+        "block_size_out_of_range",
         "dspark_block_size",
         {"dspark_block_size": 0},
         {"dspark_block_size": 7},

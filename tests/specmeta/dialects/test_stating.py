@@ -47,8 +47,8 @@ def test_every_problem_is_found_at_once() -> None:
     )
     assert sorted(problems(document)) == sorted(
         [
-            at(document, "greater_than", "block_size"),
-            at(document, "greater_than_equal", "mask_token_id"),
+            at(document, "block_size_out_of_range", "block_size"),
+            at(document, "mask_token_out_of_range", "mask_token_id"),
             at(document, "int_type", "markov_rank"),
             at(document, "key_misspelt", "blocksize"),
         ]
