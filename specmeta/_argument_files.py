@@ -10,7 +10,8 @@ from ._findings import Path as Location
 from ._parts import Parts
 
 if TYPE_CHECKING:
-    from ._pairs import Checkpoint, Source
+    from ._checkpoint import Checkpoint
+    from ._pairs import Stated
 
 _DTYPES = ("float64", "float32", "bfloat16", "float16")
 _DOCUMENTS = (".json", ".yaml", ".yml")
@@ -72,7 +73,7 @@ def add_arguments(
     return arguments
 
 
-def drafter_facts(arguments: Arguments) -> "Source":
+def drafter_facts(arguments: Arguments) -> "Stated":
     """What the arguments say of the drafter, and where."""
     origins = {path[1:]: at for path, at in arguments.origins.items() if path[0] == "stated"}
     return arguments.stated, origins

@@ -23,7 +23,7 @@ from ._findings import NOTHING, Finding, InputError
 from ._parts import Parts
 
 if TYPE_CHECKING:
-    from ._pairs import Checkpoint
+    from ._checkpoint import Checkpoint
 
 _BUNDLED = "bundled"
 _NOT_READ = "target and drafter: were not read, so the arguments alone are checked"
@@ -112,7 +112,8 @@ def _deployment_file(document: Document, base: Path, options: Options) -> Source
 def _arguments(document: Document, name: str, options: Options) -> Source:
     parts, target = Parts(), None
     if options.target is not None:
-        from ._pairs import add_target, open_checkpoint
+        from ._checkpoint import open_checkpoint
+        from ._pairs import add_target
 
         with parts.reading():
             target = open_checkpoint(options.target)
@@ -137,8 +138,9 @@ def _add_drafter(
     """Read the drafter where it is given, or where the target holds one."""
     if options.target is None and options.drafter is None:
         return
+    from ._checkpoint import open_checkpoint
     from ._dialects import has_bundled_drafter
-    from ._pairs import add_drafter, gathered, open_checkpoint
+    from ._pairs import add_drafter, gathered
 
     drafter = None
     with parts.reading():

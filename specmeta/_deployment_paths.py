@@ -19,7 +19,8 @@ from ._target import TargetConfig
 
 if TYPE_CHECKING:
     from ._arguments import Arguments
-    from ._pairs import Checkpoint, Source
+    from ._checkpoint import Checkpoint
+    from ._pairs import Stated
 
 _BUNDLED = "bundled"
 
@@ -108,7 +109,7 @@ class PartReader(FieldReader):
         places: Origins = {
             (name,): Origin(self.document, ("drafter", "stated", name)) for name in stated
         }
-        sources: list[Source] = [(self._stated, {}), (stated, places)]
+        sources: list[Stated] = [(self._stated, {}), (stated, places)]
         if argued is not None:
             from ._argument_files import drafter_facts
 
@@ -161,7 +162,7 @@ class PartReader(FieldReader):
 
     def _open(self, text: str, path: Location) -> "Checkpoint | None":
         """The checkpoint at a path of the file."""
-        from ._pairs import open_checkpoint
+        from ._checkpoint import open_checkpoint
 
         checkpoint = None
         with self.parts.reading(Origin(self.document, path)):

@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails
 
 from ._errors import plain
 from ._rules import RULES, Rule
+from ._text import named, printable
 
 if TYPE_CHECKING:
     from ._files import Document
@@ -24,15 +25,21 @@ Path = tuple[str | int, ...]
 
 
 class Origin(NamedTuple):
-    """The place of a value in a document."""
+    """The place of a value: in a document, or nowhere but in what the caller states."""
 
-    document: "Document"
+    document: "Document | None"
+    """None for what the caller states, in Python or on the command line."""
     path: Path
 
     @property
+    def file(self) -> str | None:
+        """The file, as messages name it."""
+        return None if self.document is None else self.document.name
+
+    @property
     def line(self) -> int | None:
-        """Line of the key, from 1; None where the format has no lines."""
-        return self.document.line_of(self.path)
+        """Line of the key, from 1; None where there are no lines."""
+        return None if self.document is None else self.document.line_of(self.path)
 
     @property
     def key(self) -> str:
@@ -52,7 +59,7 @@ NOWHERE: Origins = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One violation of one rule."""
+    """One violation of one rule. Its texts are printable, whatever they were built from."""
 
     rule: str
     """Name of the rule, or pydantic's name of a bound or type."""
@@ -71,11 +78,18 @@ class Finding:
     reports: tuple[str, ...] = ()
     """Public reports of the same fault."""
     file: str | None = None
-    """File of the offending key; None for objects built in code."""
+    """File of the offending key; None for objects built in code, and for what the caller states."""
     line: int | None = None
     """Its line, from 1."""
     reason: str | None = None
     """Why the deployment overrides the rule."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "field", named(self.field))
+        object.__setattr__(self, "fact", printable(self.fact))
+        object.__setattr__(self, "remedy", printable(self.remedy))
+        if self.reason is not None:
+            object.__setattr__(self, "reason", printable(self.reason))
 
     @property
     def message(self) -> str:
@@ -90,14 +104,17 @@ class Finding:
 
 
 class InputError(ValueError):
-    """Input that cannot be read or used; the message names file, line, key, value and remedy."""
+    """Input that cannot be read or used; the message names file, line, key, value and remedy.
+
+    It is one line, or one for each finding, and everything in it is printable.
+    """
 
     findings: tuple[Finding, ...]
     """What is wrong with it; empty where it could not be read at all."""
 
     def __init__(self, message: str, findings: Iterable[Finding] = ()) -> None:
-        super().__init__(message)
         self.findings = tuple(findings)
+        super().__init__(message if self.findings else printable(message))
 
     @classmethod
     def of(cls, findings: Iterable[Finding]) -> Self:
@@ -132,7 +149,7 @@ def finding(
         fact=fact,
         remedy=rule.remedy,
         reports=rule.reports,
-        file=None if origin is None else origin.document.name,
+        file=None if origin is None else origin.file,
         line=None if origin is None else origin.line,
     )
 
@@ -172,7 +189,7 @@ def placed(found: Finding, origins: Origins, loc: Path) -> Finding:
         **{
             **{name: getattr(found, name) for name in Finding.__slots__},
             "field": origin.key or found.field,
-            "file": origin.document.name,
+            "file": origin.file,
             "line": origin.line,
         }
     )
@@ -184,8 +201,7 @@ def _finding(
     context = line.get("ctx", {})
     name = line["type"]
     rule = RULES.get(name)
-    field, index, remedy = str(context["field"]), context["index"], str(context["remedy"])
-    place = field if index is None else f"{field}[{index}]"
+    field, index = str(context["field"]), context["index"]
     severity: Severity = "error" if rule is None else rule.severity
     found = Finding(
         rule=name,
@@ -193,8 +209,8 @@ def _finding(
         field=".".join((*map(str, prefix), field)),
         index=index,
         value=context["value"],
-        fact=line["msg"].removeprefix(f"{place}: ").removesuffix(f"; {remedy}"),
-        remedy=remedy,
+        fact=str(context["fact"]),
+        remedy=str(context["remedy"]),
         reports=() if rule is None else rule.reports,
         reason=reason,
     )

@@ -1,39 +1,26 @@
 """Checkpoints as parts of a deployment, their tensors compared with their configuration."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Literal, NamedTuple
 
+from ._checkpoint import Checkpoint
 from ._dialects import Reading, check_weights, read_bundled, read_drafter, read_target
 from ._drafter import DrafterConfig
 from ._errors import show
-from ._files import Document, gguf_document, read_document, tensor_shapes
-from ._findings import NOTHING, NOWHERE, InputError, Origin, Origins, finding
-from ._findings import Path as Location
-from ._parts import STATED, Parts
-from ._rules import FACTS_DISAGREE
+from ._files import weights_in
+from ._findings import NOTHING, NOWHERE, InputError, Origin, Origins, Path, finding
+from ._parts import Parts
+from ._rules import FACTS_DISAGREE, WEIGHTS_NOT_READ
 from ._target import TargetConfig
 
 # A width that a file leaves out is the other one.
 _DERIVED = {"target_hidden_size": "hidden_size", "draft_vocab_size": "vocab_size"}
 
-Source = tuple[Mapping[str, object], Origins]
+Stated = tuple[Mapping[str, object], Origins]
 """Facts by name, and where they were stated."""
 
 
-class Checkpoint(NamedTuple):
-    """A configuration, and the directory with its tensors."""
-
-    directory: Path
-    document: Document
-
-    @property
-    def has_weights(self) -> bool:
-        """Whether tensors in a format that is read lie beside the configuration."""
-        return any(self.directory.glob("*.safetensors"))
-
-
-class Facts(NamedTuple):
+class Known(NamedTuple):
     """What is known of a drafter beside its files."""
 
     stated: Mapping[str, object] = NOTHING
@@ -44,20 +31,6 @@ class Facts(NamedTuple):
 
     decoding_type: str | None = None
     """Which of a checkpoint's drafters is meant."""
-
-
-def open_checkpoint(path: Path) -> Checkpoint:
-    """The checkpoint of a directory, of its config.json or of a .gguf file.
-
-    Raises:
-        InputError: there is none, or it cannot be read.
-
-    """
-    if path.suffix == ".gguf":
-        return Checkpoint(path.parent, gguf_document(path))
-    if path.is_file():
-        return Checkpoint(path.parent, read_document(path))
-    return Checkpoint(path, read_document(path / "config.json", root=path))
 
 
 def add_target(parts: Parts, checkpoint: Checkpoint) -> None:
@@ -76,7 +49,7 @@ def add_drafter(
     parts: Parts,
     checkpoint: Checkpoint | None,
     target: Checkpoint | None,
-    facts: Facts,
+    facts: Known,
     *,
     weights: bool,
 ) -> None:
@@ -106,12 +79,17 @@ def add_drafter(
         return
     parts.drafter, parts.dialect = reading.config, reading.dialect
     _add(parts, "drafter", reading, checkpoint)
-    if weights and checkpoint.has_weights:
-        tensors = tensor_shapes(checkpoint.directory)
-        parts.findings.extend(check_weights(reading, tensors, target=parts.target))
+    if weights and checkpoint.directory is not None:
+        tensors, unread = weights_in(checkpoint.directory)
+        if tensors is not None:
+            parts.findings.extend(check_weights(reading, tensors, target=parts.target))
+        elif unread is not None:
+            whole = Origin(checkpoint.document, ())
+            told = finding(WEIGHTS_NOT_READ, "weights", unread, value=None, origin=whole)
+            parts.findings.append(told)
 
 
-def gathered(sources: Iterable[Source], decoding_type: str | None) -> Facts:
+def gathered(sources: Iterable[Stated], decoding_type: str | None) -> Known:
     """The facts of several places together, the later ones' places preferred.
 
     Raises:
@@ -119,7 +97,7 @@ def gathered(sources: Iterable[Source], decoding_type: str | None) -> Facts:
 
     """
     stated: dict[str, object] = {}
-    origins: dict[Location, Origin] = {}
+    origins: dict[Path, Origin] = {}
     found = []
     for facts, places in sources:
         for name, value in facts.items():
@@ -128,15 +106,10 @@ def gathered(sources: Iterable[Source], decoding_type: str | None) -> Facts:
                 place = places.get((name,)) or origins[(name,)]
                 found.append(finding(FACTS_DISAGREE, name, fact, value=value, origin=place))
             stated[name] = value
-            origins[(name,)] = places.get((name,)) or _option(name)
+            origins[(name,)] = places.get((name,)) or Origin(None, (name,))
     if found:
         raise InputError.of(found)
-    return Facts(stated, origins, decoding_type)
-
-
-def _option(name: str) -> Origin:
-    """The place of a fact that the caller states, as the user of the command knows it."""
-    return Origin(None, (name,))
+    return Known(stated, origins, decoding_type)
 
 
 def _add(

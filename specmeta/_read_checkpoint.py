@@ -48,14 +48,9 @@ def read_target_config(path: str | Path) -> TargetConfig:
 
 
 def _open(path: str | Path) -> "Document":
-    from ._files import gguf_document, read_document
+    from ._checkpoint import open_checkpoint
 
-    file = Path(path)
     try:
-        if file.suffix == ".gguf":
-            return gguf_document(file)
-        if file.is_dir():
-            return read_document(file / "config.json", root=file)
-        return read_document(file)
+        return open_checkpoint(Path(path)).document
     except InputError as error:
         raise CheckpointError(str(error), error.findings) from None

@@ -247,4 +247,4 @@ class Facts:
         self.findings.append(not_stated(fact, self.origins[()], may_be_stated=self._may_be_stated))
 
     def _stated_place(self, fact: str) -> Origin:
-        return self._stated_origins.get((fact,)) or Origin(Document("stated", None), (fact,))
+        return self._stated_origins.get((fact,)) or Origin(None, (fact,))

@@ -11,8 +11,8 @@ from ._json import parse_json
 from ._limits import decode
 from ._lines import read_json_lines
 from ._paths import is_directory, is_inside, is_there, shown_path
-from ._reading import open_file, read_bytes, read_stream
-from ._safetensors import tensor_shapes
+from ._reading import check_inside, open_file, read_bytes, read_stream
+from ._safetensors import Weights, tensor_shapes, weights_in
 from ._safetensors_header import Tensor
 from ._yaml import parse_yaml
 
@@ -20,6 +20,8 @@ __all__ = [
     "Document",
     "Place",
     "Tensor",
+    "Weights",
+    "check_inside",
     "decode",
     "gguf_document",
     "is_directory",
@@ -35,6 +37,7 @@ __all__ = [
     "read_stream",
     "shown_path",
     "tensor_shapes",
+    "weights_in",
 ]
 
 

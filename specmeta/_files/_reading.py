@@ -1,6 +1,9 @@
 """Files from disk: regular ones only, bounded, and inside the directory that names them."""
 
+import os
 import stat
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -55,29 +58,34 @@ def open_file(path: Path, *, limit: int | None = None, root: Path | None = None)
 
     """
     name = shown_path(path)
-    try:
+    with _told(name):
         found = path.stat()
-        if stat.S_ISREG(found.st_mode):
-            _check(path, name, found.st_size, limit, root)
-            return path.open("rb")
-    except OSError as problem:
-        raise unreadable(name, problem) from None
-    except InputError:
-        raise
-    except ValueError:  # a NUL byte in the name
-        raise input_error(name, None, _NO_NAME, _CHECK) from None
-    kind = next((kind for is_kind, kind in _KINDS if is_kind(found.st_mode)), "a special file")
-    fact = f"is {kind}, not a regular file"
-    raise input_error(name, None, fact, "pass the path of the file itself")
-
-
-def _check(path: Path, name: str, length: int, limit: int | None, root: Path | None) -> None:
-    if limit is not None and length > limit:
-        fact = f"holds {size(length)}, more than the limit of {size(limit)}"
+    if not stat.S_ISREG(found.st_mode):
+        kind = next((kind for is_kind, kind in _KINDS if is_kind(found.st_mode)), "a special file")
+        fact = f"is {kind}, not a regular file"
+        raise input_error(name, None, fact, "pass the path of the file itself")
+    if limit is not None and found.st_size > limit:
+        fact = f"holds {size(found.st_size)}, more than the limit of {size(limit)}"
         raise input_error(name, None, fact, "pass the file that is meant")
-    if root is not None and not is_inside(root, path):
-        fact = f"leads out of {shown_path(root)}, to {shown_path(path.resolve())}"
-        raise input_error(name, None, fact, "put the file itself into the directory")
+    if root is not None:
+        check_inside(path, (root,), "put the file itself into the directory")
+    with _told(name):
+        return path.open("rb")
+
+
+def check_inside(path: Path, roots: Sequence[Path], remedy: str) -> None:
+    """Refuse a path that leads, its links followed, into none of these directories.
+
+    Raises:
+        InputError: it leads elsewhere, or to nothing.
+
+    """
+    name = shown_path(path)
+    with _told(name):
+        target = Path(os.path.realpath(path, strict=True))
+    if not any(is_inside(root, target) for root in roots):
+        fact = f"leads out of {shown_path(roots[0])}, to {shown_path(target)}"
+        raise input_error(name, None, fact, remedy)
 
 
 def names_in(directory: Path) -> list[str]:
@@ -87,12 +95,18 @@ def names_in(directory: Path) -> list[str]:
         InputError: there is no such directory, or it cannot be read.
 
     """
-    name = shown_path(directory)
-    try:
+    with _told(shown_path(directory)):
         return sorted(entry.name for entry in directory.iterdir())
+
+
+@contextmanager
+def _told(name: str) -> Generator[None]:
+    """Tell what the operating system says of a path as the error of its file."""
+    try:
+        yield
     except OSError as problem:
         raise unreadable(name, problem) from None
-    except ValueError:
+    except ValueError:  # a NUL byte
         raise input_error(name, None, _NO_NAME, _CHECK) from None
 
 

@@ -113,7 +113,7 @@ WEIGHTS_NOT_READ = Rule(
     "weights_not_read",
     "R13",
     "tensors that nothing compares with the configuration may be those of another one",
-    "fetch or save the weights as model.safetensors, or as shards with model.safetensors.index.json",
+    "fetch the weights, or save them as model.safetensors or as shards with an index",
     severity="warning",
 )
 TENSOR_MISSING = Rule(

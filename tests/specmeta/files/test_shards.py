@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from specmeta._files import Tensor, _safetensors, tensor_shapes
+from specmeta._files import Tensor, Weights, _safetensors, tensor_shapes, weights_in
 
 from .samples import checkpoint, refusal, safetensors, tensor
 
 INDEX = "fetch the index file again"
+SAVE = "fetch the weights, or save them as model.safetensors or as shards with an index"
 
 
 def test_shards_are_read_by_their_index(tmp_path: Path) -> None:
@@ -32,10 +33,22 @@ def test_a_tensor_that_its_shard_lacks_is_named(tmp_path: Path) -> None:
     )
 
 
-def test_a_shard_that_is_missing_is_named(tmp_path: Path) -> None:
-    checkpoint(tmp_path, {}, {"a": "one.safetensors"})
-    assert refusal(tensor_shapes, tmp_path).startswith(
-        f"{tmp_path}/one.safetensors: cannot be read (No such file or directory)"
+def test_a_shard_that_is_missing_is_named_with_its_tensor(tmp_path: Path) -> None:
+    weight_map = {"a": "one.safetensors", "b": "two.safetensors"}
+    checkpoint(tmp_path, {"one.safetensors": "a"}, weight_map)
+    assert refusal(weights_in, tmp_path) == (
+        f"{tmp_path}/model.safetensors.index.json:4: 'b' is in 'two.safetensors', which is not "
+        "there; fetch the missing files"
+    )
+
+
+def test_an_index_alone_tells_that_its_shards_are_not_there(tmp_path: Path) -> None:
+    weight_map = {"a": "one.safetensors", "b": "two.safetensors"}
+    checkpoint(tmp_path, {}, weight_map)
+    told = "model.safetensors.index.json names 2 files, none of which is there"
+    assert weights_in(tmp_path) == Weights(None, told)
+    assert refusal(tensor_shapes, tmp_path) == (
+        f"{tmp_path}/model.safetensors: is not there: {told}; {SAVE}"
     )
 
 
@@ -109,19 +122,41 @@ def test_counts_over_all_shards_are_bounded(
     )
 
 
-def test_a_pickle_is_refused_without_being_opened(tmp_path: Path) -> None:
-    for name in ("config.json", "pytorch_model.bin", "training.pt"):
-        (tmp_path / name).write_text("{}")
+@pytest.mark.parametrize(
+    ("names", "unread"),
+    [
+        (["pytorch_model.bin"], "pytorch_model.bin is a pickle, which can run code when opened"),
+        (["pytorch_model-00001-of-00002.bin"], "pytorch_model-00001-of-00002.bin is a pickle"),
+        (["training.pt", "z.safetensors"], "training.pt is a pickle"),
+        (["consolidated.00.pth"], "consolidated.00.pth is a pickle"),
+        (["drafter.safetensors"], "drafter.safetensors is neither model.safetensors nor named by"),
+        (["w\x1b.pt"], "w\\x1b.pt is a pickle"),
+    ],
+)
+def test_weights_that_are_not_read_are_named(tmp_path: Path, names: list[str], unread: str) -> None:
+    for name in ("config.json", *names):
+        (tmp_path / name).write_text("never opened")
+    tensors, told = weights_in(tmp_path)
+    assert tensors is None
+    assert told is not None
+    assert told.startswith(unread)
     assert refusal(tensor_shapes, tmp_path) == (
-        f"{tmp_path}/pytorch_model.bin: is a pickle, which can run code when opened; "
-        "convert it to model.safetensors with safetensors"
+        f"{tmp_path}/model.safetensors: is not there: {told}; {SAVE}"
     )
+
+
+@pytest.mark.parametrize("name", ["adapter_model.safetensors", "adapter.safetensors", "vocab.bin"])
+def test_what_is_no_model_s_weights_is_left_alone(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("never opened")
+    assert weights_in(tmp_path) == Weights(None)
+    checkpoint(tmp_path, {"one.safetensors": "a"}, {"a": "one.safetensors"})
+    assert tensor_shapes(tmp_path).keys() == {"a"}
 
 
 def test_a_directory_without_weights_is_named(tmp_path: Path) -> None:
     assert refusal(tensor_shapes, tmp_path) == (
         f"{tmp_path}/model.safetensors: does not exist, nor does model.safetensors.index.json; "
-        "pass a directory with safetensors weights"
+        f"{SAVE}"
     )
     absent = tmp_path / "absent"
     assert refusal(tensor_shapes, absent).startswith(f"{absent}: cannot be read (No such file")
