@@ -1,12 +1,14 @@
 """Checks of what models and engines publish: checkpoints, pairs, an engine's arguments."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from .._checkpoint import Checkpoint, open_checkpoint
 from .._deployment import Deployment
 from .._dialects import dialect_of, has_bundled_drafter, read_target
 from .._files import Document, is_there
 from .._findings import CheckpointError
-from .._pairs import Checkpoint, Source, add_drafter, add_target, gathered, open_checkpoint
+from .._pairs import Stated, add_drafter, add_target, gathered
 from .._parts import Parts
 from ._options import Options, layout_of
 from ._report import InputReport
@@ -18,7 +20,8 @@ def check_pair(item: InputReport, directory: Path, options: Options) -> None:
     """A directory with ``target/``, and ``drafter/`` unless the target holds its drafter."""
     item.kind = "pair"
     drafter = directory / "drafter"
-    _pair(item, directory / "target", drafter if is_there(drafter) else None, options)
+    given = drafter if is_there(drafter) else None
+    _pair(item, directory / "target", given, options, within=(directory, *options.roots))
 
 
 def check_checkpoint(item: InputReport, path: Path, options: Options) -> None:
@@ -54,7 +57,7 @@ def check_arguments(
     item.notes.append(f"{ENGINES[engine]} arguments")
     parts = Parts()
     target = drafter = None
-    sources: list[Source] = [(options.stated, {})]
+    sources: list[Stated] = [(options.stated, {})]
     with parts.reading():
         if options.target is not None:
             target = open_checkpoint(options.target)
@@ -76,15 +79,20 @@ def check_arguments(
 
 
 def _pair(
-    item: InputReport, target_path: Path, drafter_path: Path | None, options: Options
+    item: InputReport,
+    target_path: Path,
+    drafter_path: Path | None,
+    options: Options,
+    *,
+    within: Sequence[Path] = (),
 ) -> None:
     parts, target, drafter = Parts(), None, None
     with parts.reading():
-        target = open_checkpoint(target_path)
+        target = open_checkpoint(target_path, within=within)
         add_target(parts, target)
     with parts.reading():
         if drafter_path is not None:
-            drafter = open_checkpoint(drafter_path)
+            drafter = open_checkpoint(drafter_path, within=within)
         facts = gathered([(options.stated, {})], options.decoding_type)
         add_drafter(parts, drafter, target, facts, weights=options.weights)
     _recognised(item, parts, bundled=drafter_path is None)
