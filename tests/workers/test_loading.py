@@ -235,7 +235,7 @@ _BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "no weights": (
         lambda folder: (folder / "model.safetensors").unlink(),
-        "model.safetensors: does not exist, nor does model.safetensors.index.json; pass",
+        "model.safetensors: does not exist, nor does model.safetensors.index.json; fetch",
     ),
     "cut-off weights": (
         lambda folder: (folder / "model.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0{"),
