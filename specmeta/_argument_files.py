@@ -36,7 +36,7 @@ def parse_arguments(content: bytes, name: str, *, suffix: str = "") -> Document:
     """
     if suffix not in _DOCUMENTS:
         text = decode(content, name, 1)
-        if is_command(text):
+        if is_command(text, suffix):
             return parse_command(text, name)
     return parse_document(content, name, suffix=suffix)
 

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .. import _rules as rules
 from .._errors import show
-from .._findings import NOTHING, InputError, Path
+from .._findings import NOTHING, InputError, Origin, Path
 from . import _sglang, _tensorrt_llm, _vllm
 from ._build import Arguments as Arguments
 from ._build import Gathered, build
+from ._command import Command
 from ._fields import Section
 from ._flags import is_command as is_command
 from ._flags import parse_command as parse_command
-from ._records import Reading
+from ._records import Found, Reading
 from ._written import Choices as Choices
 from ._written import Written as Written
 
@@ -45,9 +46,11 @@ ENGINES: Mapping[str, str] = MappingProxyType(
 
 
 def engine_of(document: "Document") -> str | None:
-    """The engine whose arguments a document holds, by the names of its keys; None where it is not
-    clear.
+    """The engine whose arguments a document holds, by the command that starts it or the names of
+    its keys; None where it is not clear.
     """
+    if isinstance(document, Command) and document.engine_name is not None:
+        return document.engine_name
     if not isinstance(document.data, dict):
         return None
     keys = {str(key).replace("-", "_") for key in document.data}
@@ -79,6 +82,11 @@ def read_arguments(
 
     """
     engine = _ENGINES[engine_name]
+    started = document.engine_name if isinstance(document, Command) else None
+    if started not in (None, engine_name):
+        fact = f"the command starts {ENGINES[started]}, not {engine.label}"
+        place = f"{document.name}:{document.line_of(())}"
+        raise InputError(f"{place}: {fact}; name the engine that it starts")
     values = document.data
     for part in at:
         values = values.get(part) if isinstance(values, dict) else None
@@ -93,6 +101,11 @@ def read_arguments(
     if further is not None:
         fact = "names a file of further arguments, which is not opened"
         section.report(rules.ARGUMENT_NOT_READ, further, fact)
+    if isinstance(document, Command):
+        for word in document.unread:
+            found = Found(word.text, Origin(document, (word.text,)))
+            section.report(rules.ARGUMENT_NOT_READ, found, "may hold further flags, not known here")
+    section.negations()
     return build(reading, gathered, engine_name, defaults)
 
 

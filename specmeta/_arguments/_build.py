@@ -124,8 +124,7 @@ def _decoding(reading: "Reading", gathered: Gathered) -> DecodingConfig | None:
     speculation = gathered.speculation
     if "max_draft_len" not in fields and speculation is not None:
         fields["max_draft_len"] = 1  # meanwhile
-        if not _reported(reading, gathered, "max_draft_len"):
-            speculation.absent(gathered.spelled["max_draft_len"], "is not given (drafts of a step)")
+        speculation.absent(gathered.spelled["max_draft_len"], "is not given (drafts of a step)")
     if gathered.method is None:
         return None
     try:
@@ -138,32 +137,28 @@ def _decoding(reading: "Reading", gathered: Gathered) -> DecodingConfig | None:
 def _engine(
     reading: "Reading", gathered: Gathered, defaults: Mapping[str, object]
 ) -> EngineConfig | None:
-    fields, pool = gathered.engine, gathered.pool
+    fields = gathered.engine
     for name, meanwhile in _MEANWHILE.items():
         if name in fields:
             continue
         fields[name] = defaults.get(name, meanwhile)
-        if name not in defaults and not _reported(reading, gathered, name):
+        if name not in defaults:
             meaning = EngineConfig.meaning(name)
             fact = f"is not given ({meaning[0].lower()}{meaning[1:]})"
             gathered.section.absent(gathered.spelled[name], fact)
     try:
-        engine = EngineConfig.sized(
-            **cast("dict[str, Any]", fields),
-            overlap_headroom=pool.overlap_headroom,
-            disaggregated=pool.disaggregated,
-        )
+        return _sized(fields, gathered.pool)
     except ValidationError as error:
         reading.findings.extend(findings_of(error, reading.origins, prefix=("engine",)))
         return None
+
+
+def _sized(fields: dict[str, object], pool: Pool) -> EngineConfig:
+    sizes = cast("dict[str, Any]", fields)
     if pool.of_each_stage:
-        return engine
-    seats = engine.max_num_requests * (2 if pool.disaggregated else 1)
-    return engine.model_copy(update={"num_seq_slots": seats})
-
-
-def _reported(reading: "Reading", gathered: Gathered, name: str) -> bool:
-    """Whether an argument is there and its value was refused: then it is not asked for again."""
-    last = gathered.spelled[name].replace("-", "_")
-    fields = (found.field.rpartition(".")[2] for found in reading.findings)
-    return any(field.replace("-", "_") == last for field in fields)
+        return EngineConfig.sized(
+            **sizes, overlap_headroom=pool.overlap_headroom, disaggregated=pool.disaggregated
+        )
+    rows = sizes["max_num_requests"]
+    seats = rows * (2 if pool.disaggregated else 1) if type(rows) is int and rows > 0 else 1
+    return EngineConfig(**sizes, num_seq_slots=seats)

@@ -5,50 +5,20 @@ one argument. A `Section` finds a value under all of them and refuses two that d
 """
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import TypeVar, cast
 
 from .. import _rules as rules
 from .._errors import show
-from .._findings import InputError, Origin, Path, finding
-from ._records import Count, Counts, Found, Reading, Unchecked
+from .._findings import InputError, Origin, Path
+from ._command import Command
+from ._lookup import Lookup
+from ._records import Count, Counts, Found
 
 _Choice = TypeVar("_Choice")
 
-_CLOSE = 0.88
-_MOST_UNKNOWN = 32
 
-
-class Section:
+class Section(Lookup):
     """One object of arguments: all of them, or those of speculation."""
-
-    def __init__(self, reading: Reading, values: Mapping[str, object], path: Path) -> None:
-        self._reading = reading
-        self.path = path
-        self._values = values
-        self._known: set[str] = set()
-        self._spellings: dict[str, list[str]] = {}
-        for key in values:
-            self._spellings.setdefault(_plain_name(key), []).append(key)
-
-    def find(self, *names: str, rule: rules.Rule = rules.ARGUMENTS_DISAGREE) -> Found | None:
-        """The argument with one of these names; None where it is absent or null.
-
-        `rule` is broken where two of them have different values.
-        """
-        self._known.update(names)
-        found: Found | None = None
-        for key in (key for name in names for key in self._spellings.get(name, ())):
-            value = self._values[key]
-            if value is None:
-                continue
-            origin = Origin(self._reading.document, (*self.path, key))
-            if found is None:
-                found = Found(value, origin)
-            elif not _equal(value, found.value):
-                fact = f"{show(value)} although {found.origin.key} is {show(found.value)}"
-                self.report(rule, Found(value, origin), fact)
-        return found
 
     def put(
         self,
@@ -104,20 +74,34 @@ class Section:
 
     def text(self, *names: str) -> str | None:
         """A name or path; None where it is absent or something else, which is reported."""
-        found = self.find(*names)
-        if found is not None and not isinstance(found.value, str):
-            self.report(rules.ARGUMENT_INVALID, found, f"{show(found.value)} is not text")
+        return self.text_of(self.find(*names, expanded=True))
+
+    def text_of(self, found: Found | None) -> str | None:
+        """As `text`, of an argument that was looked for."""
+        if found is None:
             return None
-        return None if found is None else str(found.value)
+        document, value = found.origin.document, found.value
+        if isinstance(document, Command):  # the type of a word is a guess
+            value = document.texts.get(found.origin.path, value)
+        if not isinstance(value, str):
+            self.report(rules.ARGUMENT_INVALID, found, f"{show(value)} is not text")
+            return None
+        return value
 
     def flag(self, *names: str) -> bool:
-        """A switch; off where it is absent. Anything but true and false is reported."""
-        found = self.find(*names)
-        if found is not None and not isinstance(found.value, bool):
-            fact = f"{show(found.value)} is neither true nor false"
-            self.report(rules.ARGUMENT_INVALID, found, fact)
-            return False
-        return found is not None and found.value is True
+        """A switch, which ``no-`` in front of its name turns off; off where it is absent. Anything
+        but true and false is reported.
+        """
+        switch, off = self.find(*names), self.find(*(f"no_{name}" for name in names))
+        for found in (switch, off):
+            if found is not None and not isinstance(found.value, bool):
+                fact = f"{show(found.value)} is neither true nor false"
+                self.report(rules.ARGUMENT_INVALID, found, fact)
+                return False
+        if switch is not None and off is not None and switch.value == off.value:
+            fact = f"{show(off.value)} although {switch.origin.key} is {show(switch.value)}"
+            self.report(rules.ARGUMENTS_DISAGREE, off, fact)
+        return switch is not None and switch.value is True
 
     def choose(
         self, found: Found, choices: Mapping[str, _Choice], rule: rules.Rule
@@ -157,66 +141,8 @@ class Section:
             self.report(rules.ARGUMENT_INVALID, found, f"{show(text)} {fact}")
             return None
 
-    def engine_chooses(self, *names: str) -> None:
-        """Note that graph sizes are bounded by one of these arguments and not given."""
-        found = self.find(*names)
+    def engine_chooses(self, found: Found | Count | None) -> None:
+        """Note that graph sizes are bounded by this argument, if it is given, and not given."""
         if found is not None:
             fact = "leaves the sizes below it to the engine, so they are not checked"
             self.report(rules.ARGUMENT_NOT_READ, found, fact)
-
-    def report(self, rule: rules.Rule, found: Found | Count, fact: str) -> None:
-        """Note a violation at the place of an argument."""
-        key, origin = found.origin.key, found.origin
-        last = origin.path[-1]
-        index = last if isinstance(last, int) else None
-        noted = finding(rule, key, fact, value=found.value, index=index, origin=origin)
-        if noted not in self._reading.findings:  # an argument may be looked at twice
-            self._reading.findings.append(noted)
-
-    def absent(self, name: str, fact: str) -> None:
-        """Note that an argument is needed and was not given."""
-        origin = Origin(self._reading.document, self.path)
-        key = f"{origin.key}.{name}" if origin.key else name
-        self._reading.findings.append(
-            finding(rules.ARGUMENT_REQUIRED, key, fact, value=None, origin=origin)
-        )
-
-    def unread(
-        self, unchecked: Mapping[str, Unchecked], irrelevant: frozenset[str], *, prefix: str = ""
-    ) -> None:
-        """Report the arguments behind `prefix` that nothing has read and that may matter: those
-        that change speculation beyond the contracts, those that are misspelt, and unknown ones.
-        """
-        known = self._known | unchecked.keys() | irrelevant
-        names = {name.removeprefix(prefix): name for name in known if name.startswith(prefix)}
-        unknown: list[Found] = []
-        for key, value in self._values.items():
-            name = _plain_name(key)
-            found = Found(value, Origin(self._reading.document, (*self.path, key)))
-            if name in unchecked:
-                if value is not None and not _equal(value, unchecked[name].neutral):
-                    self.report(rules.ARGUMENT_NOT_READ, found, unchecked[name].effect)
-            elif name.startswith(prefix) and name not in known:
-                unknown.append(found)
-                if len(unknown) <= _MOST_UNKNOWN:
-                    self._report_unknown(found, name.removeprefix(prefix), names)
-        if len(unknown) > _MOST_UNKNOWN:
-            fact = f"and {len(unknown) - _MOST_UNKNOWN - 1} more are not known here, and not read"
-            self.report(rules.ARGUMENT_NOT_READ, unknown[_MOST_UNKNOWN], fact)
-
-    def _report_unknown(self, found: Found, name: str, names: Mapping[str, str]) -> None:
-        near = get_close_matches(name, names, n=1, cutoff=_CLOSE)
-        if near:
-            fact = f"is unknown to {self._reading.engine}, which has {names[near[0]]!r}"
-            self.report(rules.ARGUMENT_MISSPELT, found, fact)
-        else:
-            self.report(rules.ARGUMENT_NOT_READ, found, "is not known here, and not read")
-
-
-def _plain_name(key: str) -> str:
-    return key.replace("-", "_")
-
-
-def _equal(one: object, other: object) -> bool:
-    """Equality that tells true from 1."""
-    return one == other and isinstance(one, bool) == isinstance(other, bool)

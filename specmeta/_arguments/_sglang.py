@@ -32,6 +32,7 @@ _METHODS: dict[str, DecodingType] = {
     "NEXTN": "MTP",
     "EAGLE": "MTP",  # what the engine makes of NEXTN; whether the drafter is one, its file says
 }
+_MODES = {"null": False, "prefill": True, "decode": True}
 _LOSSY = "accepts drafts that the target would not have sampled"
 _TABLES = "how many drafts are verified follows a table that is not opened"
 _UNCHECKED = {
@@ -46,9 +47,6 @@ _UNCHECKED = {
     ),
     "speculative_dspark_sps_table_path": Unchecked(None, _TABLES),
     "speculative_dspark_confidence_sts_path": Unchecked(None, _TABLES),
-    "enable_dp_attention": Unchecked(
-        neutral=False, effect="requests and tokens are those of all ranks, and read as of one"
-    ),
 }
 _IRRELEVANT = frozenset(
     {
@@ -83,12 +81,9 @@ def read(section: Section) -> Gathered:
         if isinstance(named.value, str):  # the engine takes it in any case
             named = named._replace(value=named.value.upper())
         found.method = section.choose(named, _METHODS, rules.METHOD_NOT_SUPPORTED)
+        section.locate(("decoding", "decoding_type"), named)
     _read_length(found, section)
-    section.put(
-        found.decoding,
-        ("decoding", "use_rejection_sampling"),
-        "speculative_use_rejection_sampling",
-    )
+    _read_sampling(found, section)
     _read_sizes(found, section)
     section.unread(_UNCHECKED, _IRRELEVANT, prefix="speculative_")
     return found
@@ -125,39 +120,73 @@ def _read_length(found: Gathered, section: Section) -> None:
     section.put_found(found.decoding, ("decoding", "max_draft_len"), Count(drafts, first.origin))
 
 
+def _read_sampling(found: Gathered, section: Section) -> None:
+    name = "speculative_use_rejection_sampling"
+    switch = section.find(name)
+    if switch is None or not section.flag(name):
+        return
+    if found.method in ("DSpark", "DFlash"):
+        fact = f"is for NEXTN and EAGLE, and not read with {found.method.upper()}"
+        section.report(rules.ARGUMENT_NOT_READ, switch, fact)
+    else:
+        section.put_found(found.decoding, ("decoding", "use_rejection_sampling"), switch)
+
+
 def _read_sizes(found: Gathered, section: Section) -> None:
+    ranks = _ranks(section)
     at: dict[str, tuple[str, ...]] = {
-        "max_num_requests": ("max_running_requests",),
         "max_seq_len": ("context_length",),
         "tensor_parallel_size": ("tensor_parallel_size", "tp_size", "tp"),
         "pipeline_parallel_size": ("pipeline_parallel_size", "pp_size", "pp"),
     }
     for name, names in at.items():
         section.put(found.engine, ("engine", name), *names)
-    _read_tokens(found, section)
+    rows = section.find("max_running_requests")
+    if rows is not None:
+        if type(rows.value) is int:
+            rows = rows._replace(value=rows.value // ranks)
+        section.put_found(found.engine, ("engine", "max_num_requests"), rows)
+    _read_tokens(found, section, ranks)
     read_dtype(found)
     if not section.flag("disable_cuda_graph"):
         sizes = section.wholes("cuda_graph_bs", "cuda_graph_bs_decode")
         if sizes is not None:
             section.put_found(found.engine, ("engine", "cuda_graph_batch_sizes"), sizes)
         else:
-            section.engine_chooses("cuda_graph_max_bs", "cuda_graph_max_bs_decode")
-    mode = section.text("disaggregation_mode")
-    found.pool = Pool(of_each_stage=False, disaggregated=mode not in (None, "null"))
+            section.engine_chooses(section.find("cuda_graph_max_bs", "cuda_graph_max_bs_decode"))
+    mode = section.find("disaggregation_mode")
+    parts = None if mode is None else section.choose(mode, _MODES, rules.ARGUMENT_INVALID)
+    found.pool = Pool(of_each_stage=False, disaggregated=parts is True)
 
 
-def _read_tokens(found: Gathered, section: Section) -> None:
+def _ranks(section: Section) -> int:
+    """Ranks of DP attention, over which the engine divides requests and chunks of prompts."""
+    size = section.whole("dp_size", "data_parallel_size", "dp")
+    switch = section.find("enable_dp_attention")
+    if switch is None or not section.flag("enable_dp_attention"):
+        return 1
+    if size is None or size.value == 1:
+        section.report(rules.ARGUMENT_NOT_READ, switch, "does nothing without a dp-size above 1")
+        return 1
+    shared = "max-running-requests and chunked-prefill-size"
+    fact = f"{shared} are for {size.value} ranks together, and read for one"
+    section.report(rules.ARGUMENT_NOT_READ, switch, fact)
+    return size.value
+
+
+def _read_tokens(found: Gathered, section: Section, ranks: int) -> None:
     """Tokens of one forward: the smaller budget of prompts, but a full batch of drafts at least,
     which the engine verifies whatever those budgets are.
     """
+    budgets = [section.whole("max_prefill_tokens")]
     chunk = section.find("chunked_prefill_size")
-    names = ["max_prefill_tokens"]
     if chunk is not None and chunk.value != -1:  # -1 turns chunks off
-        names.append("chunked_prefill_size")
-    budgets = [budget for name in names if (budget := section.whole(name)) is not None]
-    if not budgets:
+        size = section.whole("chunked_prefill_size")
+        budgets.append(size and size._replace(value=size.value // ranks))
+    given = [*filter(None, budgets)]
+    if not given:
         return
-    least = min(budgets)
+    least = min(given, key=lambda budget: budget.value)
     rows, length = found.engine.get("max_num_requests"), found.decoding.get("max_draft_len")
     if type(rows) is int and type(length) is int:
         least = least._replace(value=max(least.value, rows * (length + 1)))

@@ -35,6 +35,7 @@ OWN = frozenset(
 """Arguments by which a file is known as this engine's."""
 
 _METHODS: dict[str, DecodingType] = {"DSpark": "DSpark", "DFlash": "DFlash", "MTP": "MTP"}
+_TRANSPORTS = dict.fromkeys(("DEFAULT", "UCX", "NIXL", "MOONCAKE", "MPI"), True)
 _FACTS = ("block_size", "mask_token_id", "target_layer_ids", "markov_rank", "markov_head_type")
 _RELAXED = "accepts drafts that strict verification would reject"
 _CONFIDENCE = "how many drafts are verified follows their confidence, by tables that are not opened"
@@ -76,6 +77,7 @@ def _read_speculation(found: Gathered, speculation: Section) -> None:
         speculation.absent("decoding_type", "is not given (the method)")
     else:
         found.method = speculation.choose(named, _METHODS, rules.METHOD_NOT_SUPPORTED)
+        speculation.locate(("decoding", "decoding_type"), named)
     speculation.put(
         found.decoding,
         ("decoding", "max_draft_len"),
@@ -107,14 +109,25 @@ def _read_sizes(found: Gathered, section: Section) -> None:
     if graphs is not None:
         graphs.put(found.engine, ("engine", "cuda_graph_batch_sizes"), "batch_sizes")
         if "cuda_graph_batch_sizes" not in found.engine:
-            graphs.engine_chooses("max_batch_size")
-    transfer = section.section("cache_transceiver_config")
+            graphs.engine_chooses(graphs.find("max_batch_size"))
     overlap = not section.flag("disable_overlap_scheduler")
     found.pool = Pool(
         of_each_stage=True,
         overlap_headroom=section.flag("enable_attention_dp") and overlap,
-        disaggregated=transfer is not None and transfer.find("backend") is not None,
+        disaggregated=_transfers(section),
     )
+
+
+def _transfers(section: Section) -> bool:
+    """Whether requests are handed over between servers."""
+    transfer = section.section("cache_transceiver_config")
+    backend = None if transfer is None else transfer.find("backend")
+    if transfer is None or backend is None:
+        return False
+    if isinstance(backend.value, str):  # older versions have them in small letters
+        backend = backend._replace(value=backend.value.upper())
+    transfer.choose(backend, _TRANSPORTS, rules.ARGUMENT_INVALID)
+    return True
 
 
 def write(choices: Choices) -> Written:

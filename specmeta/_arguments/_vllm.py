@@ -9,7 +9,8 @@ from .._types import DecodingType
 from ._build import Gathered, read_dtype
 from ._emit import to_yaml
 from ._fields import Section
-from ._records import Counts, Unchecked
+from ._records import Found, Unchecked
+from ._vllm_graphs import read_graphs
 from ._written import GATE, Choices, Wording, Written, dtype_of, flags_of, given, notes_on, parallel
 
 LABEL = "vLLM"
@@ -30,8 +31,30 @@ OWN = frozenset(
 """Arguments by which a file is known as this engine's."""
 
 _METHODS: dict[str, DecodingType] = {"dspark": "DSpark", "dflash": "DFlash", "mtp": "MTP"}
+_BRIEF = {
+    "spec_method": "method",
+    "spec_tokens": "num_speculative_tokens",
+    "spec_model": "model",
+}
 _BY_RATIO = {"greedy": False, "probabilistic": True}
-_AMOUNT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([kmgtKMGT])")
+_AMOUNT = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([kmgtKMGT])")
+_IN_SECTION = {
+    "draft_sample_method": "draft_sample_method",
+    "draft_tensor_parallel_size": "draft_tensor_parallel_size",
+    "enable_adaptive_verification": "enable_adaptive_verification",
+    "ngram_prompt_lookup_max": "prompt_lookup_max",
+    "ngram_prompt_lookup_min": "prompt_lookup_min",
+    "num_speculative_tokens": "num_speculative_tokens",
+    "rejection_sample_method": "rejection_sample_method",
+    "spec_decoding_acceptance_method": "rejection_sample_method",
+    "speculative_draft_tensor_parallel_size": "draft_tensor_parallel_size",
+    "speculative_max_model_len": "max_model_len",
+    "speculative_method": "method",
+    "speculative_model": "model",
+    "speculative_model_quantization": "quantization",
+}
+"""Names that are no arguments beside the object of speculation, and what they are in it."""
+
 _CLAIMED = "drafts are accepted at a rate that is made up"
 _UNCHECKED = {
     "enable_adaptive_verification": Unchecked(
@@ -65,26 +88,56 @@ _IRRELEVANT = frozenset(
 def read(section: Section) -> Gathered:
     """What the arguments say."""
     found = Gathered(SPELLED, section)
-    found.speculation = section.section("speculative_config", "sc", needed="speculative-config")
     found.model = section.text("model", "model_tag")
-    if found.speculation is not None:
-        _read_speculation(found, found.speculation)
+    briefs = any(section.find(name, expanded=True) for name in _BRIEF)
+    found.speculation = section.section(
+        "speculative_config", "sc", needed=None if briefs else "speculative-config"
+    )
+    if found.speculation is not None or briefs:
+        _read_speculation(found, section)
+    for name, meant in _IN_SECTION.items():
+        misplaced = section.find(name, expanded=True)
+        if misplaced is not None:
+            fact = f"is no argument beside speculative-config, which has {meant!r}"
+            section.report(rules.ARGUMENT_MISSPELT, misplaced, fact)
+    section.unread({}, frozenset(), prefix="spec")
     _read_sizes(found, section)
     return found
 
 
-def _read_speculation(found: Gathered, speculation: Section) -> None:
-    named = speculation.find("method")
+def _read_speculation(found: Gathered, section: Section) -> None:
+    """The object, and the brief arguments beside it that set one field of it each."""
+    speculation = found.speculation
+    named, drafts, model = (
+        _one_of(section, brief, speculation, name) for brief, name in _BRIEF.items()
+    )
+    if speculation is None:
+        found.speculation = section
+        found.spelled = {**SPELLED, "max_draft_len": "spec-tokens"}
     if named is None:
-        speculation.absent("method", "is not given")
+        (speculation or section).absent("method" if speculation else "spec-method", "is not given")
     else:
         if str(named.value).endswith("_mtp"):  # deepseek_mtp and the like: older names
             named = named._replace(value="mtp")
-        found.method = speculation.choose(named, _METHODS, rules.METHOD_NOT_SUPPORTED)
-    speculation.put(found.decoding, ("decoding", "max_draft_len"), "num_speculative_tokens")
-    _read_sampling(found, speculation)
-    found.draft_model = speculation.text("model")
-    speculation.unread(_UNCHECKED, _IRRELEVANT)
+        found.method = section.choose(named, _METHODS, rules.METHOD_NOT_SUPPORTED)
+        section.locate(("decoding", "decoding_type"), named)
+    if drafts is not None:
+        section.put_found(found.decoding, ("decoding", "max_draft_len"), drafts)
+    found.draft_model = section.text_of(model)
+    if speculation is not None:
+        _read_sampling(found, speculation)
+        speculation.unread(_UNCHECKED, _IRRELEVANT)
+
+
+def _one_of(section: Section, brief: str, speculation: Section | None, name: str) -> Found | None:
+    """A field of speculation by its brief name or, in the object, its own."""
+    expanded = name == "model"
+    short = section.find(brief, expanded=expanded)
+    long = None if speculation is None else speculation.find(name, expanded=expanded)
+    if short is not None and long is not None:
+        fact = f"is given beside {long.origin.key}, and the engine refuses both"
+        section.report(rules.ARGUMENTS_DISAGREE, short, fact)
+    return short or long
 
 
 def _read_sampling(found: Gathered, speculation: Section) -> None:
@@ -104,23 +157,23 @@ def _read_sampling(found: Gathered, speculation: Section) -> None:
 def _read_sizes(found: Gathered, section: Section) -> None:
     at: dict[str, tuple[str, ...]] = {
         "max_num_requests": ("max_num_seqs",),
-        "max_num_tokens": ("max_num_batched_tokens",),
         "tensor_parallel_size": ("tensor_parallel_size", "tp"),
         "pipeline_parallel_size": ("pipeline_parallel_size", "pp"),
     }
     for name, names in at.items():
-        _put_amount(found, section, name, *names)
+        section.put(found.engine, ("engine", name), *names)
+    _put_amount(found, section, "max_num_tokens", "max_num_batched_tokens")
     longest = section.find("max_model_len")
     if longest is not None and longest.value not in ("auto", -1):
         _put_amount(found, section, "max_seq_len", "max_model_len")
     read_dtype(found)
     if not section.flag("enforce_eager"):
-        _read_graphs(found, section)
+        read_graphs(found, section)
 
 
-def _put_amount(found: Gathered, section: Section, name: str, *names: str) -> None:
-    """A size, which the engine also takes as ``32k`` (thousands) and ``32K`` (times 1024)."""
-    size = section.find(*names)
+def _put_amount(found: Gathered, section: Section, name: str, argument: str) -> None:
+    """A size that the engine also takes as ``32k`` (thousands) and ``32K`` (times 1024)."""
+    size = section.find(argument)
     if size is None:
         return
     amount = _AMOUNT.fullmatch(size.value) if isinstance(size.value, str) else None
@@ -131,26 +184,6 @@ def _put_amount(found: Gathered, section: Section, name: str, *names: str) -> No
             scale = base ** ("kmgt".index(unit.lower()) + 1)
             size = size._replace(value=int(float(number) * scale))
     section.put_found(found.engine, ("engine", name), size)
-
-
-def _read_graphs(found: Gathered, section: Section) -> None:
-    """Graphs are captured by tokens. Those of a step are rows of K + 1, to which the engine rounds
-    the sizes up; larger ones are for steps with prompts.
-    """
-    compilation = section.section("compilation_config", "cc", "O")
-    names = ("cudagraph_capture_sizes", "cuda_graph_sizes")
-    owner = section
-    if compilation is not None and section.find(*names) is None:
-        owner = compilation
-    sizes = owner.wholes(*names)
-    if sizes is None:
-        owner.engine_chooses("max_cudagraph_capture_size")
-    rows, length = found.engine.get("max_num_requests"), found.decoding.get("max_draft_len")
-    if sizes is None or not isinstance(rows, int) or not isinstance(length, int):
-        return
-    batches = {-(-size // (length + 1)) for size in sizes.value if size <= rows * (length + 1)}
-    counts = Counts(tuple(sorted(batches)), sizes.origin)
-    owner.put_found(found.engine, ("engine", "cuda_graph_batch_sizes"), counts)
 
 
 def write(choices: Choices) -> Written:

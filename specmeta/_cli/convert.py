@@ -3,19 +3,21 @@
 What it runs is imported when it runs: every other command starts without it.
 """
 
-import os
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from specmeta._text import printable
+
+from ._streams import standard_input
+
 if TYPE_CHECKING:
     from specmeta._files import Document
-    from specmeta._findings import Finding
 
 _NAME = "specmeta convert"
+_STDIN = "<stdin>"
 
 
 class Form(StrEnum):
@@ -27,19 +29,30 @@ class Form(StrEnum):
     SPECMETA = "specmeta"
 
 
-class Origin(StrEnum):
-    """Whose arguments are read."""
-
-    TENSORRT_LLM = "tensorrt-llm"
-    VLLM = "vllm"
-    SGLANG = "sglang"
-
-
 class Style(StrEnum):
     """How arguments are written."""
 
     YAML = "yaml"
     FLAGS = "flags"
+
+
+_ENGINES = (Form.TENSORRT_LLM, Form.VLLM, Form.SGLANG)
+
+
+def _form(text: str) -> Form:
+    """A form by its name, in which an underscore is a hyphen."""
+    return _named(text, tuple(Form))
+
+
+def _engine(text: str) -> Form:
+    return _named(text, _ENGINES)
+
+
+def _named(text: str, forms: tuple[Form, ...]) -> Form:
+    for form in forms:
+        if text.replace("_", "-") == form:
+            return form
+    raise typer.BadParameter(f"{printable(text)!r} is none of {', '.join(forms)}.")
 
 
 def convert(
@@ -51,10 +64,22 @@ def convert(
             allow_dash=True,
         ),
     ],
-    to: Annotated[Form, typer.Option(help="Engine to write for, or a deployment file.")],
+    to: Annotated[
+        Form,
+        typer.Option(
+            help="Engine to write for, or specmeta for a deployment file.",
+            metavar=f"[{'|'.join(Form)}]",
+            parser=_form,
+        ),
+    ],
     from_: Annotated[
-        Origin | None,
-        typer.Option("--from", help="Whose arguments FILE holds. Default: told by their names."),
+        Form | None,
+        typer.Option(
+            "--from",
+            help="Whose arguments FILE holds. Default: told by their names.",
+            metavar=f"[{'|'.join(_ENGINES)}]",
+            parser=_engine,
+        ),
     ] = None,
     style: Annotated[Style, typer.Option("--as", help="YAML, or flags of the command.")] = (
         Style.YAML
@@ -96,7 +121,8 @@ def convert(
         source = conversion.read_source(_open(file), file.parent, options)
         for message in source.unreadable:
             _say(message)
-        _show(source.findings)
+        for found in source.findings:
+            _say(f"{found.severity}: {found}")
         if source.unreadable:
             raise typer.Exit(2)
         if source.choices is None:
@@ -106,33 +132,27 @@ def convert(
         _fail(str(error))
     for note in written.notes:
         _say(f"note: {note}")
-    try:
-        sys.stdout.write(flags_text(written.flags) if style is Style.FLAGS else written.text)
-        sys.stdout.flush()
-    except BrokenPipeError:  # the last flush of the interpreter goes nowhere
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(1) from None
+    print(flags_text(written.flags) if style is Style.FLAGS else written.text, end="")
 
 
 def _open(file: Path) -> "Document":
     from specmeta._argument_files import open_arguments, parse_arguments
     from specmeta._files import read_stream
 
-    if str(file) == "-":
-        return parse_arguments(read_stream(sys.stdin.buffer, "<stdin>"), "<stdin>")
-    return open_arguments(file)
-
-
-def _show(findings: "tuple[Finding, ...]") -> None:
-    for found in findings:
-        _say(f"{found.severity}: {found}")
+    if str(file) != "-":
+        return open_arguments(file)
+    stream = standard_input()
+    if stream is None:
+        _fail(f"{_STDIN}: is closed; pipe the arguments, or pass a file")
+    return parse_arguments(read_stream(stream, _STDIN), _STDIN)
 
 
 def _say(text: str) -> None:
-    typer.echo(f"{_NAME}: {text}", err=True)
+    typer.echo(f"{_NAME}: {printable(text)}", err=True)
 
 
 def _fail(text: str) -> NoReturn:
-    """One message on stderr, exit 2."""
-    _say(text)
+    """A message on stderr, one for each line, and exit 2."""
+    for line in text.split("\n"):
+        _say(line)
     raise typer.Exit(2)

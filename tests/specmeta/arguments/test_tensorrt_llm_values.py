@@ -38,7 +38,9 @@ def test_bounds_of_the_models_are_told_with_the_engines_names() -> None:
     )
     assert [(item.rule, item.field, item.index, item.line) for item in found] == [
         ("int_type", "speculative_config.max_draft_len", None, 7),
+        ("acceptance_gate_incomplete", "speculative_config.acceptance_rate_threshold", None, 5),
         ("int_type", "max_batch_size", None, 1),
+        ("graph_sizes_not_increasing", "cuda_graph_config.batch_sizes", 1, 10),
     ]
 
 
