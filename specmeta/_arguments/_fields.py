@@ -104,11 +104,20 @@ class Section(Lookup):
         return switch is not None and switch.value is True
 
     def choose(
-        self, found: Found, choices: Mapping[str, _Choice], rule: rules.Rule
+        self,
+        found: Found,
+        choices: Mapping[str, _Choice],
+        rule: rules.Rule,
+        *,
+        any_case: bool = False,
     ) -> _Choice | None:
-        """What the word stands for; None, which is reported, where it is none of the choices."""
+        """What the word stands for; None, which is reported, where it is none of the choices.
+
+        `any_case` takes small letters for the capitals of the choices.
+        """
         value = found.value
-        choice = choices.get(value) if isinstance(value, str) else None
+        word = value.upper() if isinstance(value, str) and any_case else value
+        choice = choices.get(word) if isinstance(word, str) else None
         if choice is None:
             self.report(rule, found, f"{show(value)} is none of {', '.join(choices)}")
         return choice

@@ -78,9 +78,8 @@ def read(section: Section) -> Gathered:
     if named is None:
         section.absent("speculative-algorithm", "is not given (the method)")
     else:
-        if isinstance(named.value, str):  # the engine takes it in any case
-            named = named._replace(value=named.value.upper())
-        found.method = section.choose(named, _METHODS, rules.METHOD_NOT_SUPPORTED)
+        unknown = rules.METHOD_NOT_SUPPORTED
+        found.method = section.choose(named, _METHODS, unknown, any_case=True)
         section.locate(("decoding", "decoding_type"), named)
     _read_length(found, section)
     _read_sampling(found, section)

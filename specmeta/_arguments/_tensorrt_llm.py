@@ -124,9 +124,8 @@ def _transfers(section: Section) -> bool:
     backend = None if transfer is None else transfer.find("backend")
     if transfer is None or backend is None:
         return False
-    if isinstance(backend.value, str):  # older versions have them in small letters
-        backend = backend._replace(value=backend.value.upper())
-    transfer.choose(backend, _TRANSPORTS, rules.ARGUMENT_INVALID)
+    # Older versions have them in small letters.
+    transfer.choose(backend, _TRANSPORTS, rules.ARGUMENT_INVALID, any_case=True)
     return True
 
 
