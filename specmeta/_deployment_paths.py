@@ -136,7 +136,7 @@ class PartReader(FieldReader):
             if key in data:
                 fact = "is given beside arguments, which hold the same"
                 self.problem("extra_forbidden", (key,), fact, f"remove {key} or arguments")
-        from ._arguments import ENGINES
+        from ._arguments import ENGINES, engine_named
 
         value, told = data["arguments"], f"one of {', '.join(ENGINES)} and its arguments"
         if not isinstance(value, dict) or len(value) != 1:
@@ -145,7 +145,8 @@ class PartReader(FieldReader):
             return None
         ((name, written),) = value.items()
         path: Location = ("arguments", name)
-        if name not in ENGINES:
+        engine = engine_named(name)
+        if engine is None:
             self.unknown(path, ENGINES, "arguments")
             return None
         from ._argument_files import add_arguments, open_arguments
@@ -157,7 +158,7 @@ class PartReader(FieldReader):
                 file = self._inside(written, path)
                 document, path = None if file is None else open_arguments(file), ()
             if document is not None:
-                arguments = add_arguments(self.parts, document, name, target, path)
+                arguments = add_arguments(self.parts, document, engine, target, path)
         return arguments
 
     def _open(self, text: str, path: Location) -> "Checkpoint | None":
