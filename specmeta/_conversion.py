@@ -1,6 +1,6 @@
 """Conversion of a deployment file, or of an engine's arguments, to those of another engine."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,10 +14,12 @@ from ._arguments import (
     write_arguments,
     write_choices,
 )
+from ._arguments._command import Command
 from ._arguments._emit import to_yaml
 from ._base import SpecModel
 from ._deployment import Deployment
 from ._deployment_file import is_deployment, read_deployment_file
+from ._errors import show
 from ._files import Document
 from ._findings import NOTHING, Finding, InputError
 from ._parts import Parts
@@ -61,6 +63,8 @@ class Source(NamedTuple):
     """Errors, warnings and overridden errors."""
     unreadable: tuple[str, ...] = ()
     """Messages of files that could not be read."""
+    notes: tuple[str, ...] = ()
+    """What was read otherwise than it may be meant."""
 
 
 def read_source(document: Document, base: Path, options: Options) -> Source:
@@ -94,17 +98,21 @@ def _deployment_file(document: Document, base: Path, options: Options) -> Source
     data = document.data
     assert isinstance(data, dict)
     parts = {name: data[name] for name in ("target", "drafter") if name in data}
-    drafter, deployment = parts.get("drafter"), reading.deployment
-    if isinstance(drafter, dict):
-        drafter = drafter.get("checkpoint")
+    target, drafter, deployment = parts.get("target"), parts.get("drafter"), reading.deployment
+    stated: dict[str, object] = {**options.stated}
+    if isinstance(drafter, dict) and drafter.keys() <= {"checkpoint", "stated"}:
+        stated |= drafter.get("stated") or {}
+        drafter = drafter.get("checkpoint", _BUNDLED)
     choices = None
     if deployment is not None:
         choices = Choices(
             deployment.decoding,
             deployment.engine,
             drafter if isinstance(drafter, str) and drafter != _BUNDLED else None,
-            parts["target"] if isinstance(parts.get("target"), str) else None,
+            target if isinstance(target, str) else None,
             deployment.drafter,
+            stated,
+            bundled=drafter == _BUNDLED,
         )
     return Source(choices, deployment, parts, reading.findings, tuple(reading.parts.unreadable))
 
@@ -122,22 +130,39 @@ def _arguments(document: Document, name: str, options: Options) -> Source:
         read = add_arguments(parts, document, name, target)
     if parts.decoding is None:  # refused, and collected
         return Source(None, None, {}, tuple(parts.findings), tuple(parts.unreadable))
-    _add_drafter(parts, read, target, options)
+    bundled = _add_drafter(parts, read, target, options)
     choices, deployment = None, parts.compose()
+    stated = {**options.stated, **read.stated}
     if not any(found.severity == "error" for found in parts.findings):
-        model = read.model or _text(options.target)
-        draft_model = read.draft_model or _text(options.drafter)
-        choices = Choices(read.decoding, read.engine, draft_model, model, parts.drafter)
-    named = _named(read, options)
-    return Source(choices, deployment, named, tuple(parts.findings), tuple(parts.unreadable))
+        choices = Choices(
+            read.decoding,
+            read.engine,
+            read.draft_model or _text(options.drafter),
+            read.model or _text(options.target),
+            parts.drafter,
+            stated,
+            bundled,
+        )
+    drafter: object = _text(options.drafter) or (None if bundled else read.draft_model) or _BUNDLED
+    if stated:
+        drafter = {"checkpoint": drafter, "stated": stated}
+    named = {"target": _text(options.target) or read.model, "drafter": drafter}
+    return Source(
+        choices,
+        deployment,
+        {part: value for part, value in named.items() if value is not None},
+        tuple(parts.findings),
+        tuple(parts.unreadable),
+        tuple(_notes(read, document, bundled=bundled)),
+    )
 
 
 def _add_drafter(
     parts: Parts, read: Arguments, target: "Checkpoint | None", options: Options
-) -> None:
-    """Read the drafter where it is given, or where the target holds one."""
+) -> bool:
+    """Read the drafter where it is given, or where the target holds one; whether it was that."""
     if options.target is None and options.drafter is None:
-        return
+        return False
     from ._checkpoint import open_checkpoint
     from ._dialects import has_bundled_drafter
     from ._pairs import add_drafter, gathered
@@ -147,19 +172,20 @@ def _add_drafter(
         if options.drafter is not None:
             drafter = open_checkpoint(options.drafter)
         elif target is None or not has_bundled_drafter(target.document):
-            return
+            return False
         sources = [(options.stated, {}), drafter_facts(read)]
         facts = gathered(sources, read.decoding.decoding_type)
         add_drafter(parts, drafter, target, facts, weights=False)
+    return options.drafter is None
 
 
-def _named(read: Arguments, options: Options) -> dict[str, object]:
-    """Target and drafter for a deployment file: their directories, or the names at least."""
-    drafter: object = _text(options.drafter) or read.draft_model or _BUNDLED
-    if options.stated:
-        drafter = {"checkpoint": drafter, "stated": dict(options.stated)}
-    target = _text(options.target) or read.model
-    return {**({} if target is None else {"target": target}), "drafter": drafter}
+def _notes(read: Arguments, document: Document, *, bundled: bool) -> Iterator[str]:
+    if bundled and read.draft_model not in (None, read.model):
+        fact = f"the target's own was read, and {show(read.draft_model)}, which is named, was not"
+        yield f"drafter: {fact}; give its directory with --drafter, if it is another one"
+    for part, name in (("target", read.model), ("drafter", read.draft_model)):
+        if isinstance(document, Command) and name is not None and "$" in name:
+            yield f"{part} ({show(name)}): a variable of the shell is written as any other name"
 
 
 def _text(path: Path | None) -> str | None:
@@ -174,13 +200,13 @@ def convert(source: Source, choices: Choices, to: str) -> Written:
 
     """
     if to == "specmeta":
-        return _written_file(source, choices)
-    if source.deployment is None:
+        written = _written_file(source, choices)
+    elif source.deployment is None:
         written = write_choices(choices, to)
-        return written._replace(notes=(*written.notes, _NOT_READ))
-    return write_arguments(
-        source.deployment, to, draft_model=choices.draft_model, model=choices.model
-    )
+        written = written._replace(notes=(*written.notes, _NOT_READ))
+    else:
+        written = write_arguments(source.deployment, choices, to)
+    return written._replace(notes=(*written.notes, *source.notes))
 
 
 def _written_file(source: Source, choices: Choices) -> Written:

@@ -45,6 +45,12 @@ ENGINES: Mapping[str, str] = MappingProxyType(
 """Name of each engine, and how messages call it."""
 
 
+def engine_named(name: str) -> str | None:
+    """The engine of a name, in which a hyphen is an underscore; None where there is none."""
+    spelled = name.replace("-", "_")
+    return spelled if spelled in ENGINES else None
+
+
 def engine_of(document: "Document") -> str | None:
     """The engine whose arguments a document holds, by the command that starts it or the names of
     its keys; None where it is not clear.
@@ -109,22 +115,13 @@ def read_arguments(
     return build(reading, gathered, engine_name, defaults)
 
 
-def write_arguments(
-    deployment: "Deployment",
-    engine_name: str,
-    *,
-    draft_model: str | None,
-    model: str | None = None,
-) -> Written:
+def write_arguments(deployment: "Deployment", choices: Choices, engine_name: str) -> Written:
     """The arguments with which an engine runs a deployment, and what it cannot be told.
 
     Raises:
         KeyError: no such engine: see `ENGINES`.
 
     """
-    choices = Choices(
-        deployment.decoding, deployment.engine, draft_model, model, deployment.drafter
-    )
     written, label = write_choices(choices, engine_name), ENGINES[engine_name]
     notes = [*written.notes]
     if deployment.overrides:

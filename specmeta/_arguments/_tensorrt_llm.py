@@ -140,6 +140,7 @@ def write(choices: Choices) -> Written:
             "speculative_model": choices.draft_model,
             "use_rejection_sampling": True if decoding.use_rejection_sampling else None,
             **{name: getattr(decoding, name) for name in GATE},
+            **{name: choices.stated.get(name) for name in _FACTS},
         }
     )
     fields = {
@@ -158,6 +159,7 @@ def write(choices: Choices) -> Written:
         pool=engine.max_num_requests * engine.pipeline_parallel_size,
         eager="set cuda_graph_config to null",
         draft_model="speculative_config.speculative_model",
+        facts=_FACTS,
         whole_block=True,
     )
     return Written(to_yaml(given(fields)), [], tuple(notes_on(choices, wording)))

@@ -8,6 +8,7 @@ from .._decoding import DecodingConfig
 from .._drafter import DrafterConfig, DSparkDrafterConfig
 from .._engine import EngineConfig
 from .._errors import show
+from .._findings import NOTHING
 
 _UNKNOWN_TO_ALL: Mapping[str, tuple[str, ...]] = {
     "decoding": ("confidence_threshold", "steps_per_second"),
@@ -34,6 +35,10 @@ class Choices(NamedTuple):
     """Name or path of the target."""
     drafter: DrafterConfig | None = None
     """The drafter, where it has been read."""
+    stated: Mapping[str, object] = NOTHING
+    """Facts of the drafter that were stated beside its files."""
+    bundled: bool = False
+    """Whether the target's checkpoint holds the drafter."""
 
 
 class Written(NamedTuple):
@@ -60,6 +65,8 @@ class Wording(NamedTuple):
     """Argument that names the drafter."""
     unsupported: tuple[str, ...] = ()
     """Further fields of decoding that it has no argument for."""
+    facts: tuple[str, ...] = ()
+    """Facts of the drafter that it has arguments for."""
     whole_block: bool = False
     """Whether DSpark must draft exactly its checkpoint's block."""
 
@@ -77,6 +84,9 @@ def notes_on(choices: Choices, wording: Wording) -> Iterator[str]:
             value = getattr(model, name, None)
             if field is not None and value != field.default:
                 yield f"{part}.{name} ({_text(value)}): {label} has no argument for it"
+    for name, value in choices.stated.items():
+        if name not in wording.facts:
+            yield f"drafter.stated.{name} ({_text(value)}): {label} has no argument for it"
     if engine.dtype == "float64":
         yield f"engine.dtype (float64): {label} does not run it; it is left out"
     if engine.num_seq_slots != wording.pool:
@@ -89,7 +99,7 @@ def notes_on(choices: Choices, wording: Wording) -> Iterator[str]:
             f"engine.cuda_graph_batch_sizes (): {label} captures sizes of its own choice; "
             f"{wording.eager} to run every batch eagerly"
         )
-    if choices.draft_model is None and decoding.decoding_type != "MTP":
+    if choices.draft_model is None and not (choices.bundled or decoding.decoding_type == "MTP"):
         yield (
             f"drafter: is not named; add {wording.draft_model}, unless the target's checkpoint "
             "holds it"
@@ -122,27 +132,29 @@ def parallel(size: int) -> int | None:
 
 
 def flags_of(fields: Mapping[str, object]) -> list[str]:
-    """The flags of a command: lists as several words, true as a bare flag."""
+    """The words of a command: one for each flag with its value, whatever that begins with; lists
+    as several, true as a bare flag.
+    """
     words: list[str] = []
     for name, value in fields.items():
-        words.append(f"--{name}")
         if isinstance(value, tuple | list):
-            words.extend(map(str, value))
-        elif value is not True:
-            words.append(str(value))
+            words += [f"--{name}", *map(str, value)]
+        else:
+            words.append(f"--{name}" if value is True else f"--{name}={value}")
     return words
 
 
-def flags_text(flags: list[str]) -> str:
-    """Flags as a shell takes them, one a line."""
+def flags_text(words: list[str]) -> str:
+    """The words as a shell takes them, one flag a line."""
     lines: list[str] = []
-    for word in flags:
+    for word in words:
         if word.startswith("--"):
-            lines.append(word)
+            name, equals, value = word.partition("=")
+            lines.append(f"{name}{equals}{shlex.quote(value)}" if equals else name)
         else:
             lines[-1] += f" {shlex.quote(word)}"
     return " \\\n".join(lines) + "\n"
 
 
 def _text(value: object) -> str:
-    return str(value) if isinstance(value, tuple) else show(value)
+    return str(value) if isinstance(value, tuple | list) else show(value)

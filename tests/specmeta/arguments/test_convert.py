@@ -43,13 +43,13 @@ speculative_config:
   speculative_model: deepseek-ai/x
 """
 FLAGS = """\
---model Qwen/Qwen3-8B \\
---dtype bfloat16 \\
---max-num-seqs 16 \\
---max-num-batched-tokens 8192 \\
---max-model-len 4096 \\
+--model=Qwen/Qwen3-8B \\
+--dtype=bfloat16 \\
+--max-num-seqs=16 \\
+--max-num-batched-tokens=8192 \\
+--max-model-len=4096 \\
 --cudagraph-capture-sizes 8 128 \\
---speculative-config '{"method": "dspark", "model": "deepseek-ai/x", "num_speculative_tokens": 7}'
+--speculative-config='{"method": "dspark", "model": "deepseek-ai/x", "num_speculative_tokens": 7}'
 """
 DEPLOYMENT = """\
 target: {target}

@@ -54,6 +54,13 @@ def expressed(deployment: Deployment, name: str) -> tuple[DecodingConfig, Engine
     return decoding.model_copy(update=unknown), engine.model_copy(update=pool)
 
 
+def write(deployment: Deployment, name: str, draft_model: str | None, **known: Any) -> Written:
+    choices = Choices(
+        deployment.decoding, deployment.engine, draft_model, drafter=deployment.drafter, **known
+    )
+    return write_arguments(deployment, choices, name)
+
+
 def read(written: Written, name: str, engine: EngineConfig) -> Arguments:
     """The text, with the type that no engine runs as the target's."""
     document = parse_yaml(written.text.encode(), "written.yaml")
@@ -63,7 +70,7 @@ def read(written: Written, name: str, engine: EngineConfig) -> Arguments:
 
 @given(_deployments(), engines)
 def test_what_is_written_is_read_back(deployment: Deployment, name: str) -> None:
-    written = write_arguments(deployment, name, draft_model="models/drafter", model="a/target")
+    written = write(deployment, name, "models/drafter", model="a/target")
     arguments = read(written, name, deployment.engine)
     assert (arguments.decoding, arguments.engine) == expressed(deployment, name)
     assert arguments.draft_model == "models/drafter"
@@ -77,7 +84,7 @@ def test_what_is_written_is_read_back(deployment: Deployment, name: str) -> None
 
 @given(_deployments(), st.sampled_from(("vllm", "sglang")))
 def test_flags_say_what_the_text_says(deployment: Deployment, name: str) -> None:
-    written = write_arguments(deployment, name, draft_model="models/drafter")
+    written = write(deployment, name, "models/drafter")
     document = parse_command(flags_text(written.flags), "flags")
     assert engine_of(document) == name
     by_flags = read_arguments(document, name, defaults={"dtype": deployment.engine.dtype})
@@ -93,7 +100,7 @@ def test_there_and_back_and_there_again_is_the_same(
         choices = Choices(source.decoding, source.engine, source.draft_model)
         return read(write_choices(choices, name), name, deployment.engine)
 
-    first = read(write_arguments(deployment, one, draft_model="d"), one, deployment.engine)
+    first = read(write(deployment, one, "d"), one, deployment.engine)
     there = to(other, first)
     back = to(one, there)
     again = to(other, back)
@@ -103,7 +110,7 @@ def test_there_and_back_and_there_again_is_the_same(
 
 def test_vllm_and_sglang_lose_nothing_of_each_other_without_sampled_drafts() -> None:
     deployment = make_deployment("DFlash", num_seq_slots=8)
-    vllm = read(write_arguments(deployment, "vllm", draft_model="d"), "vllm", deployment.engine)
+    vllm = read(write(deployment, "vllm", "d"), "vllm", deployment.engine)
     choices = Choices(vllm.decoding, vllm.engine, vllm.draft_model)
     sglang = read(write_choices(choices, "sglang"), "sglang", deployment.engine)
     assert (sglang.decoding, sglang.engine) == (deployment.decoding, deployment.engine)
@@ -126,7 +133,7 @@ def test_everything_that_is_lost_is_said() -> None:
         dtype="float64",
         cuda_graph_batch_sizes=(),
     )
-    written = write_arguments(deployment, "sglang", draft_model=None)
+    written = write(deployment, "sglang", None)
     assert "\n".join(written.notes) == (
         "decoding.use_rejection_sampling (True): SGLang has no argument for it\n"
         "decoding.acceptance_rate_window_size (64): SGLang has no argument for it\n"
@@ -152,7 +159,7 @@ def test_everything_that_is_lost_is_said() -> None:
 def test_nothing_is_said_where_nothing_is_lost() -> None:
     deployment = make_deployment("MTP", num_seq_slots=8, use_rejection_sampling=True)
     for name in ENGINES:
-        assert write_arguments(deployment, name, draft_model=None).notes == ()
+        assert write(deployment, name, None).notes == ()
 
 
 def test_overrides_and_artefacts_are_no_arguments() -> None:
@@ -164,7 +171,7 @@ def test_overrides_and_artefacts_are_no_arguments() -> None:
         }
     )
     deployment = deployment.model_copy(update={"compiled_for": deployment.compile_key})
-    written = write_arguments(deployment, "vllm", draft_model="d")
+    written = write(deployment, "vllm", "d")
     assert written.notes == (
         "overrides (draft_beyond_block): vLLM knows none, and may refuse what they allow",
         "compiled_for: vLLM keeps no such record",
@@ -172,7 +179,7 @@ def test_overrides_and_artefacts_are_no_arguments() -> None:
 
 
 def test_tensorrt_llm_has_no_flags() -> None:
-    assert write_arguments(make_deployment(), "tensorrt_llm", draft_model="d").flags == []
+    assert write(make_deployment(), "tensorrt_llm", "d").flags == []
 
 
 @pytest.mark.parametrize(
