@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[3]
 PAIR = ROOT / "tests" / "data" / "checkpoints" / "dspark_qwen3_8b_block7"
 PAGE = (ROOT / "docs" / "arguments.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-FILES = [text.partition("\n") for language, text in BLOCKS if language in ("yaml", "bash")]
+FILES = [text for language, text in BLOCKS if language in ("yaml", "bash")]
+NAMES = [text.partition("\n")[0].removeprefix("# ") for text in FILES]
 COMMANDS = [
     tuple(part.split("\n", 1))
     for language, text in BLOCKS
@@ -34,8 +35,8 @@ def test_a_command_prints_what_the_page_shows(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copytree(PAIR, tmp_path / "models")
-    for name, _, text in FILES:
-        (tmp_path / name.removeprefix("# ")).write_text(text)
+    for name, text in zip(NAMES, FILES, strict=True):  # with the line of its name, as it is copied
+        (tmp_path / name).write_text(text)
     program, *arguments = shlex.split(command)
     assert program == "specmeta"
     done = CliRunner().invoke(app, arguments, catch_exceptions=False)
@@ -47,4 +48,4 @@ def test_a_command_prints_what_the_page_shows(
 
 def test_the_page_has_commands() -> None:
     assert len(COMMANDS) == 4
-    assert [name for name, _, _ in FILES] == ["# serve.sh", "# sglang.yaml"]
+    assert NAMES == ["serve.sh", "sglang.yaml"]
