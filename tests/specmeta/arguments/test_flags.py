@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from specmeta import InputError
 from specmeta._arguments import engine_of, is_command, parse_command, read_arguments
-from specmeta._arguments._written import flags_of, flags_text
 
 SCRIPT = r"""#!/bin/bash
 set -euo pipefail
@@ -157,9 +156,6 @@ def test_a_document_is_no_command(text: str) -> None:
     assert not is_command(text)
 
 
-words = st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), max_size=12)
-
-
 @given(st.text(st.sampled_from("-ab= .'\"\\\n{}[]$#|1 "), max_size=60))
 def test_any_text_is_flags_or_refused(text: str) -> None:
     try:
@@ -172,9 +168,3 @@ def test_any_text_is_flags_or_refused(text: str) -> None:
         line = document.line_of((key,))
         assert line is not None
         assert 1 <= line <= lines
-
-
-@given(st.dictionaries(st.sampled_from(("a", "b-c", "d_e")), words.filter(str.strip), min_size=1))
-def test_written_flags_are_read_back(fields: dict[str, str]) -> None:
-    fields = {name: f"x{value}" for name, value in fields.items()}
-    assert parse_command(flags_text(flags_of(fields)), "flags").data == fields
