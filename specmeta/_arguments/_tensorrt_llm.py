@@ -35,7 +35,7 @@ OWN = frozenset(
 """Arguments by which a file is known as this engine's."""
 
 _METHODS: dict[str, DecodingType] = {"DSpark": "DSpark", "DFlash": "DFlash", "MTP": "MTP"}
-_TRANSPORTS = dict.fromkeys(("DEFAULT", "UCX", "NIXL", "MOONCAKE", "MPI"), True)
+_TRANSPORTS: dict[str, bool] = dict.fromkeys(("DEFAULT", "UCX", "NIXL", "MOONCAKE", "MPI"), True)
 _FACTS = ("block_size", "mask_token_id", "target_layer_ids", "markov_rank", "markov_head_type")
 _RELAXED = "accepts drafts that strict verification would reject"
 _CONFIDENCE = "how many drafts are verified follows their confidence, by tables that are not opened"

@@ -12,13 +12,14 @@ from typing import NamedTuple
 from .._errors import show
 from .._findings import InputError
 
+_NESTED = r"(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*"  # brackets in brackets
 _TOKEN = re.compile(
     r"""(?P<newline>\n) | (?P<gap>[ \t\r]+) | (?P<joined>\\\r?\n) | (?P<comment>\#[^\n]*)
-    | (?P<expanded>[$<>]\((?:[^()]|\([^()]*\))*\) | \$\{[^}\n]{0,256}\} | `[^`]*` | \$(?![('"]))
+    | (?P<expanded>[$<>]\(NESTED\) | \$\{[^}\n]{0,256}\} | `[^`]*` | \$(?![('"]))
     | (?P<redirect>(?:[0-9]+|&)?(?:<<<|<<-?|[<>]&|<>|>>|>\||[<>]))
     | (?P<end>[|;&()]+)
     | \$?'(?P<single>[^']*)' | \$?"(?P<double>(?:[^"\\]|\\.)*)"
-    | \\(?P<escaped>.) | (?P<plain>[^ \t\r\n'"\\|;&<>()`$]+)""",
+    | \\(?P<escaped>.) | (?P<plain>[^ \t\r\n'"\\|;&<>()`$]+)""".replace("NESTED", _NESTED),
     re.VERBOSE | re.DOTALL,
 )
 _PIECES = ("single", "double", "expanded", "escaped", "plain")
@@ -112,8 +113,8 @@ def _words(text: str, name: str, first_line: int) -> Iterator[Word | _Heredoc | 
             if not redirect:
                 yield word
                 opens = False
-            elif redirect in ("<<", "<<-"):
-                delimiters.append((redirect, word.text))
+            else:
+                delimiters += _delimiters(redirect, word, name)
             pieces, expands, redirect = [], False, ""
         if kind == "redirect":
             redirect = piece.lstrip("0123456789&")
@@ -121,11 +122,24 @@ def _words(text: str, name: str, first_line: int) -> Iterator[Word | _Heredoc | 
             yield None
         at, line = at + len(piece), line + piece.count("\n")
         if kind == "newline":
-            opens = True
+            opens, redirect = True, ""
             for heredoc in _heredocs(text, at, line, delimiters, name):
                 yield heredoc
                 at, line = heredoc.end, line + text.count("\n", at, heredoc.end)
             delimiters = []
+
+
+def _delimiters(redirect: str, word: Word, name: str) -> list[tuple[str, str]]:
+    """The operator and the delimiter of a heredoc, none for another redirection.
+
+    Raises:
+        InputError: a flag stands where a file is named, as behind ``<value>``.
+
+    """
+    if redirect not in ("<<", "<<-") and word.text.startswith("--"):
+        fact = f"{redirect} leads to {show(word.text)}, which is no file"
+        raise InputError(f"{name}:{word.line}: {fact}; write a value itself, not <value>")
+    return [(redirect, word.text)] if redirect in ("<<", "<<-") else []
 
 
 def _unclosed(what: str, name: str, line: int) -> InputError:

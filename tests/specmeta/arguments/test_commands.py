@@ -116,6 +116,10 @@ def test_a_second_engine_is_refused(other: str) -> None:
         ("{ vllm serve x --a 1; }", {"model": "x", "a": 1}),
         ("(cd /models && vllm serve x --a 1)", {"model": "x", "a": 1}),
         ("vllm serve x --a $(nproc --all) --b 2", {"model": "x", "a": "$(nproc --all)", "b": 2}),
+        (
+            "vllm serve x --a $(($(nproc) / (1 + 1)))",
+            {"model": "x", "a": "$(($(nproc) / (1 + 1)))"},
+        ),
         ("vllm serve x --a `nproc --all` --b 2", {"model": "x", "a": "`nproc --all`", "b": 2}),
         ("vllm serve x --a 1#2 --b 'y'#z", {"model": "x", "a": "1#2", "b": "y#z"}),
         ("vllm serve x --a 'y\r\nz'", {"model": "x", "a": "y\r\nz"}),
@@ -148,7 +152,8 @@ def test_lines_in_heredocs_and_in_scripts_of_a_shell_are_those_of_the_file() -> 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("vllm serve x --a $(echo $(echo $(x)) )", "1: a command in $( ) is not closed"),
+        ("vllm serve x --a $(echo (x) --b 2", "1: a command in $( ) is not closed"),
+        ("vllm serve <model> --a 1", "1: > leads to '--a', which is no file"),
         ("cat <<EOF\nvllm serve x\n", "2: the heredoc up to 'EOF' is not closed"),
         ("vllm serve a b", "1: 'b' stands behind no flag, and the target is 'a'"),
         ("vllm serve a \\\n --seed 1 b", "2: 'b' stands behind no flag, and the target is 'a'"),
@@ -235,6 +240,8 @@ def test_scripts_are_known_by_their_suffix(tmp_path: Path) -> None:
         "'" * 100_001,
         "${" * 100_000,
         "$(a" * 60_000,
+        "$(" + "(a)" * 80_000,
+        "$(((((a" * 30_000,
         "cat <<" * 20_000 + "\n",
         "vllm serve" + " --a.b c" * 30_000,
         "bash -c '" * 20_000,
