@@ -105,7 +105,7 @@ def read_arguments(
     gathered = engine.read(section)
     further = section.find("config", "extra_llm_api_options")
     if further is not None:
-        fact = "names a file of further arguments, which is not opened"
+        fact = "names a file of further arguments, which is not opened: check that, too"
         section.report(rules.ARGUMENT_NOT_READ, further, fact)
     if isinstance(document, Command):
         for word in document.unread:

@@ -25,7 +25,7 @@ OWN = frozenset(
     {
         "compilation_config", "cudagraph_capture_sizes", "enforce_eager", "gpu_memory_utilization",
         "kv_transfer_config", "max_model_len", "max_num_batched_tokens", "max_num_seqs",
-        "speculative_config",
+        "spec_method", "spec_model", "spec_tokens", "speculative_config",
     }
 )  # fmt: skip
 """Arguments by which a file is known as this engine's."""

@@ -69,3 +69,27 @@ def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
         stderr = running.stderr.read()
     assert "Traceback" not in stderr
     assert running.returncode == 141
+
+
+@pytest.mark.parametrize(
+    ("streams", "code", "message"),
+    [
+        (">/dev/full", 2, "specmeta: standard output cannot be written"),
+        (">&-", 2, "specmeta: standard output is closed"),
+        ("2>/dev/full", 0, ""),
+        ("2>&-", 0, ""),
+        ("<&-", 2, "specmeta convert: <stdin>: is closed; pipe the arguments, or pass a file\n"),
+    ],
+)
+def test_closed_and_full_streams_are_no_traceback(
+    tmp_path: Path, streams: str, code: int, message: str
+) -> None:
+    file = "-" if streams == "<&-" else tmp_path / "run.sh"
+    (tmp_path / "run.sh").write_text(COMMAND)
+    script = Path(sysconfig.get_path("scripts")) / "specmeta"
+    command = f"'{script}' convert --to vllm '{file}' {streams}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert message in done.stderr
+    assert done.stdout.startswith("model: ") == (code == 0)

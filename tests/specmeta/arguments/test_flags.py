@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from specmeta import InputError
-from specmeta._arguments import engine_of, is_command, parse_command, read_arguments
+from specmeta._arguments import ENGINES, engine_of, is_command, parse_command, read_arguments
 
 SCRIPT = r"""#!/bin/bash
 set -euo pipefail
@@ -156,12 +158,22 @@ def test_a_document_is_no_command(text: str) -> None:
     assert not is_command(text)
 
 
-@given(st.text(st.sampled_from("-ab= .'\"\\\n{}[]$#|1 "), max_size=60))
-def test_any_text_is_flags_or_refused(text: str) -> None:
+pieces = st.sampled_from(
+    (*"-ab= .'\"\\\n{}[]$#|1()<>&;`\t\r\u2028é", "vllm serve ", "sglang serve ", "--", " --tp ",
+     "$(", "${", "<<E\n", "\nE\n", " -c ", "bash ", "\\\n", "--speculative-config ", "-sc.method mtp ",
+     "--spec-tokens 3 ", "--model x ", "2>&1", "true")
+)  # fmt: skip
+
+
+@given(st.lists(pieces, max_size=24).map("".join), st.sampled_from(tuple(ENGINES)))
+def test_any_text_is_flags_or_refused(text: str, name: str) -> None:
+    is_command(text)
     try:
         document = parse_command(text, "flags")
     except InputError:
         return
+    with contextlib.suppress(InputError):
+        assert read_arguments(document, name).engine_name == name
     assert isinstance(document.data, dict)
     lines = text.count("\n") + 1
     for key in document.data:
