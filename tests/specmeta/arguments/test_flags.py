@@ -160,8 +160,8 @@ def test_a_document_is_no_command(text: str) -> None:
 
 pieces = st.sampled_from(
     (*"-ab= .'\"\\\n{}[]$#|1()<>&;`\t\r\u2028é", "vllm serve ", "sglang serve ", "--", " --tp ",
-     "$(", "${", "<<E\n", "\nE\n", " -c ", "bash ", "\\\n", "--speculative-config ", "-sc.method mtp ",
-     "--spec-tokens 3 ", "--model x ", "2>&1", "true")
+     "$(", "${", "<<E\n", "\nE\n", " -c ", "bash ", "\\\n", "--speculative-config ",
+     "-sc.method mtp ", "--spec-tokens 3 ", "--model x ", "2>&1", "true")
 )  # fmt: skip
 
 
