@@ -6,14 +6,13 @@ from typing import final
 from pydantic_core import InitErrorDetails
 
 from . import _deployment_rules as groups
-from . import _rules as rules
 from ._base import SpecModel
 from ._decoding import DecodingConfig
-from ._drafter import DrafterConfig, MTPDrafterConfig
+from ._drafter import DrafterConfig
 from ._engine import EngineConfig
-from ._errors import show
 from ._findings import Finding, findings_of_lines
-from ._overrides import CompileKey, RuleOverride
+from ._overrides import CompileKey, RuleOverrides
+from ._running import block_of, compile_key_of, layers_of, window_of
 from ._target import TargetConfig
 from ._types import DecodingType
 
@@ -37,7 +36,7 @@ class Deployment(SpecModel, frozen=True):
     engine: EngineConfig
     """Capacity of the process."""
 
-    overrides: tuple[RuleOverride, ...] = ()
+    overrides: RuleOverrides = ()
     """Rules that are broken on purpose, each with its reason; only overridable rules can be."""
 
     compiled_for: CompileKey | None = None
@@ -54,53 +53,38 @@ class Deployment(SpecModel, frozen=True):
         """Context positions that the drafter attends to, in tokens: its window, but no more than
         max_seq_len, which is also what a drafter without a window has.
         """
-        return groups.window_of(self.drafter, self.engine)
+        return window_of(self.drafter, self.engine)
 
     @property
     def layers_to_capture(self) -> tuple[int, ...]:
         """Target layers whose states the worker needs, i the output of layer i, -1 the embedding's:
         those of a block drafter's checkpoint, the last layer for MTP.
         """
-        if isinstance(self.drafter, MTPDrafterConfig):
-            return (self.target.num_layers - 1,)
-        return self.drafter.layers_to_capture
+        return layers_of(self.target, self.drafter)
 
     @property
     def block_size(self) -> int | None:
         """Positions of a block at run time: the checkpoint's, or more where `draft_beyond_block` is
         overridden, so that the block yields max_draft_len drafts; None for MTP, which has none.
         """
-        drafter = self.drafter
-        if isinstance(drafter, MTPDrafterConfig):
-            return None
-        without_draft = drafter.block_size - drafter.max_block_drafts
-        return max(drafter.block_size, self.decoding.max_draft_len + without_draft)
+        return block_of(self.drafter, self.decoding)
 
     @property
     def compile_key(self) -> CompileKey:
         """What to store beside artefacts compiled for this deployment."""
-        drafter = self.drafter
-        block = None if isinstance(drafter, MTPDrafterConfig) else drafter
-        return CompileKey(
-            decoding_type=self.decoding_type,
-            max_draft_len=self.decoding.max_draft_len,
-            dtype=self.engine.dtype,
-            layers_to_capture=self.layers_to_capture,
-            window_size=self.window_size,
-            block_size=self.block_size,
-            anchor_convention=None if block is None else block.anchor_convention,
-            window_causality=None if block is None else block.window_causality,
-        )
+        return compile_key_of(self.target, self.drafter, self.decoding, self.engine)
 
     def findings(self) -> tuple[Finding, ...]:
         """What is worth knowing of this valid deployment: errors that it overrides, warnings."""
         reasons = groups.reasons(self.overrides)
         lines = list(self._lines())
-        overridden = [line for line in lines if _name(line) in reasons]
-        warnings = [line for line in lines if _is_warning(line)]
+        broken = {groups.name_of(line) for line in lines}
+        overridden = [line for line in lines if groups.name_of(line) in reasons]
+        warnings = [line for line in lines if groups.is_warning(line)]
+        unused = groups.unused(enumerate(self.overrides), broken, groups.PARTS)
         return (
             *findings_of_lines(overridden, reasons),
-            *findings_of_lines([*warnings, *self._unused({_name(line) for line in lines})]),
+            *findings_of_lines([*warnings, *unused]),
         )
 
     def checks(self) -> Iterator[Iterable[InitErrorDetails]]:
@@ -109,46 +93,15 @@ class Deployment(SpecModel, frozen=True):
         yield self._refused()
 
     def _overriding(self) -> Iterator[InitErrorDetails]:
-        yield from groups.overriding(self.overrides)
+        yield from groups.overriding(enumerate(self.overrides))
 
     def _refused(self) -> Iterator[InitErrorDetails]:
         accepted = groups.reasons(self.overrides)
         for line in self._lines():
-            if _name(line) not in accepted and not _is_warning(line):
+            if groups.name_of(line) not in accepted and not groups.is_warning(line):
                 yield line
 
     def _lines(self) -> Iterator[InitErrorDetails]:
         part = vars(self).get  # an invalid deployment lacks some
-        yield from groups.between(*map(part, ("target", "drafter", "decoding", "engine")))
-        yield from self._compiled()
-
-    def _compiled(self) -> Iterator[InitErrorDetails]:
-        stored, now = self.compiled_for, self.compile_key
-        if stored is None or stored == now:
-            return
-        for name in CompileKey.model_fields:
-            before, value = getattr(stored, name), getattr(now, name)
-            if before != value:
-                fact = f"{_text(before)} is not this deployment's {name} ({_text(value)})"
-                yield rules.COMPILED_FOR_OTHER.broken(f"compiled_for.{name}", fact, value=before)
-
-    def _unused(self, broken: set[str]) -> Iterator[InitErrorDetails]:
-        for index, override in enumerate(self.overrides):
-            if override.rule not in broken:
-                fact = f"{show(override.rule)} is not broken"
-                yield rules.OVERRIDE_UNUSED.broken(
-                    "overrides", fact, value=override.rule, index=index
-                )
-
-
-def _is_warning(line: InitErrorDetails) -> bool:
-    return rules.RULES[_name(line)].severity == "warning"
-
-
-def _name(line: InitErrorDetails) -> str:
-    kind = line["type"]
-    return kind if isinstance(kind, str) else kind.type
-
-
-def _text(value: object) -> str:
-    return str(value) if isinstance(value, tuple) else show(value)
+        target, drafter, decoding, engine = map(part, groups.PARTS)
+        yield from groups.between(target, drafter, decoding, engine, part("compiled_for"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ._deployment import Deployment
+from ._deployment_parts import given_keys
 from ._deployment_paths import PartReader
 from ._files import Document
 from ._findings import NOTHING, Finding, Origin, Origins
@@ -60,9 +61,8 @@ def read_deployment_file(
     if not isinstance(data, dict):
         reader.problem("model_type", (), "is no object of fields", f"give {', '.join(_KEYS)}")
         return DeploymentReading(None, parts.origins, tuple(parts.findings), parts)
-    for key in data:
-        if key not in _KEYS:
-            reader.unknown((key,), _KEYS, "a deployment file")
+    reader.unknown((), data, _KEYS, "a deployment file")
+    data = given_keys(data)
     target = reader.target(data)
     argued = None
     if "arguments" in data:

@@ -9,17 +9,23 @@ from pydantic import ValidationError
 from ._base import SpecModel
 from ._decoding import DECODING_CONFIGS
 from ._engine import EngineConfig
-from ._errors import line_error, show, validation_error
+from ._errors import line_error, validation_error
 from ._files import Document
 from ._findings import Origin, findings_of
 from ._findings import Path as Location
-from ._overrides import CompileKey, RuleOverride
+from ._overrides import MOST_OVERRIDES, CompileKey, RuleOverride
+from ._partial import MOST_UNKNOWN, surplus_text
 from ._parts import Parts
-from ._written import validate_written, with_tuples
+from ._written import show_written, validate_written, with_tuples
 
 _SIZED = {*EngineConfig.sized.__annotations__} - {"return"}
 _OPTIONAL = {name for name, field in EngineConfig.model_fields.items() if not field.is_required()}
 _Model = TypeVar("_Model", bound=SpecModel)
+
+
+def given_keys(data: Mapping[str, object]) -> dict[str, object]:
+    """What is given: a key with null is as if it were absent."""
+    return {key: value for key, value in data.items() if value is not None}
 
 
 class FieldReader:
@@ -38,12 +44,19 @@ class FieldReader:
         found = findings_of(validation_error(field, [line]), self.parts.origins)
         self.parts.findings.extend(found)
 
-    def unknown(self, path: Location, known: Iterable[str], what: str) -> None:
-        """Collect a key that nothing reads."""
+    def unknown(
+        self, path: Location, keys: Iterable[object], known: Iterable[str], what: str
+    ) -> None:
+        """Collect the keys of the object at `path` that nothing reads."""
         names = sorted(known)
-        close = get_close_matches(str(path[-1]), names, n=1, cutoff=0.6)
-        remedy = f"did you mean {close[0]!r}?" if close else f"the keys are {', '.join(names)}"
-        self.problem("extra_forbidden", path, f"is no key of {what}", remedy)
+        surplus = [str(key) for key in keys if key not in names]
+        for key in surplus[:MOST_UNKNOWN]:
+            close = get_close_matches(key[:64], names, n=1, cutoff=0.6)
+            remedy = f"did you mean {close[0]!r}?" if close else f"the keys are {', '.join(names)}"
+            self.problem("extra_forbidden", (*path, key), f"is no key of {what}", remedy)
+        more = len(surplus) - MOST_UNKNOWN
+        if more > 0:
+            self.problem("extra_forbidden", path, *surplus_text(more, what), more)
 
     def decoding(self, data: Mapping[str, object]) -> None:
         """Read the choices."""
@@ -57,22 +70,20 @@ class FieldReader:
         value = self.given(data, "engine", told)
         if value is None:
             return
-        if not isinstance(value, dict) or "sized" not in value:
+        if not isinstance(value, dict) or value.get("sized") is None:
             self.parts.engine = self.model(EngineConfig, value, ("engine",))
             return
         path: Location = ("engine", "sized")
-        for key in sorted(value.keys() - {"sized"}):
-            self.unknown(("engine", key), ("sized",), "an engine with 'sized'")
+        self.unknown(("engine",), value, ("sized",), "an engine with 'sized'")
         sized = value["sized"]
         if not isinstance(sized, dict):
-            self.problem("dict_type", path, f"{show(sized)} is no object", f"give {told}")
+            self.problem("dict_type", path, f"{show_written(sized)} is no object", f"give {told}")
             return
-        unknown, absent = sorted(sized.keys() - _SIZED), sorted(_SIZED - _OPTIONAL - sized.keys())
-        for key in unknown:
-            self.unknown((*path, key), _SIZED, "EngineConfig.sized")
+        self.unknown(path, sized, _SIZED, "'sized'")
+        absent = sorted(_SIZED - _OPTIONAL - sized.keys())
         for key in absent:
             self.problem("missing", (*path, key), "is required and was not given", "add it")
-        if unknown or absent:
+        if absent or sized.keys() - _SIZED:
             return
         self.parts.origins[("engine",)] = Origin(self.document, path)
         try:
@@ -83,16 +94,19 @@ class FieldReader:
 
     def extras(self, data: Mapping[str, object]) -> None:
         """Read what is optional: overrides, and what was compiled."""
-        overrides = data.get("overrides") or []
+        overrides, path = data.get("overrides"), ("overrides",)
         if isinstance(overrides, list):
-            read = [
-                self.model(RuleOverride, item, ("overrides", index))
-                for index, item in enumerate(overrides)
-            ]
-            self.parts.overrides = tuple(item for item in read if item is not None)
-        else:
-            fact = f"{show(overrides)} is no list"
-            self.problem("tuple_type", ("overrides",), fact, "give [{rule: ..., reason: ...}]")
+            if len(overrides) > MOST_OVERRIDES:
+                fact = f"a list of {len(overrides)} is longer than {MOST_OVERRIDES}"
+                self.problem("too_long", path, fact, "override each rule once")
+                overrides = []
+            for index, item in enumerate(overrides):
+                override = self.model(RuleOverride, item, (*path, index))
+                if override is not None:
+                    self.parts.overrides[index] = override
+        elif overrides is not None:
+            fact = f"{show_written(overrides)} is not a list"
+            self.problem("tuple_type", path, fact, "write [{rule: ..., reason: ...}]")
         compiled = data.get("compiled_for")
         if compiled is not None:
             self.parts.compiled_for = self.model(CompileKey, compiled, ("compiled_for",))
@@ -117,7 +131,7 @@ class FieldReader:
         """The model that the value's decoding_type names."""
         names = ", ".join(models)
         if not isinstance(value, dict):
-            fact = f"{show(value)} is no object of fields"
+            fact = f"{show_written(value)} is no object of fields"
             self.problem("dict_type", path, fact, f"give decoding_type ({names}) and its fields")
             return None
         tag, place = value.get("decoding_type"), (*path, "decoding_type")
@@ -125,9 +139,10 @@ class FieldReader:
             fact = "is required and was not given"
             self.problem("union_tag_not_found", place, fact, f"give one of {names}")
         elif not isinstance(tag, str) or tag not in models:
-            close = get_close_matches(str(tag), models, n=1, cutoff=0.4)
+            close = get_close_matches(str(tag)[:64], models, n=1, cutoff=0.4)
             remedy = f"did you mean {close[0]!r}?" if close else f"give one of {names}"
-            self.problem("union_tag_invalid", place, f"{show(tag)} is no method", remedy, tag)
+            fact = f"{show_written(tag)} is no method"
+            self.problem("union_tag_invalid", place, fact, remedy, tag)
         else:
             return self.model(models[tag], value, path)
         return None

@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ._deployment_parts import FieldReader
+from ._deployment_parts import FieldReader, given_keys
 from ._drafter import DRAFTER_CONFIGS
-from ._errors import show
 from ._files import Document, is_inside
 from ._findings import Origin, Origins, finding
 from ._findings import Path as Location
 from ._parts import Parts
 from ._rules import PATH_OUTSIDE
 from ._target import TargetConfig
+from ._text import named
+from ._written import show_written
 
 if TYPE_CHECKING:
     from ._arguments import Arguments
@@ -69,18 +70,19 @@ class PartReader(FieldReader):
         path: Location = ("drafter",)
         stated: Mapping[str, object] = {}
         if isinstance(value, dict) and ("checkpoint" in value or "stated" in value):
-            for key in sorted(value.keys() - {"checkpoint", "stated"}):
-                self.unknown((*path, key), ("checkpoint", "stated"), "a drafter's checkpoint")
-            stated = value.get("stated", {})
-            value = value.get("checkpoint", _BUNDLED)
+            self.unknown(path, value, ("checkpoint", "stated"), "a drafter's checkpoint")
+            reference = given_keys(value)
+            facts, value = reference.get("stated", {}), reference.get("checkpoint", _BUNDLED)
             path = ("drafter", "checkpoint")
             if not isinstance(value, str):
-                self.problem("string_type", path, f"{show(value)} is no path", f"give {told}")
+                fact = f"{show_written(value)} is no path"
+                self.problem("string_type", path, fact, f"give {told}")
                 return
-            if not isinstance(stated, dict):
-                fact = f"{show(stated)} is no object of facts"
+            if not isinstance(facts, dict):
+                fact = f"{show_written(facts)} is no object of facts"
                 self.problem("dict_type", ("drafter", "stated"), fact, "give fact: value")
                 return
+            stated = facts
         if isinstance(value, str):
             self._drafter_checkpoint(value, path, target, stated, argued)
         elif value is not None:
@@ -104,7 +106,8 @@ class PartReader(FieldReader):
         elif target is None:
             if self.parts.target is not None:
                 fact = "'bundled', but the target is written out and has no checkpoint"
-                self.problem("value_error", path, fact, "name the drafter's directory", text)
+                remedy = "name the drafter's directory, or the target's"
+                self.problem("value_error", path, fact, remedy, text)
             return
         places: Origins = {
             (name,): Origin(self.document, ("drafter", "stated", name)) for name in stated
@@ -140,14 +143,14 @@ class PartReader(FieldReader):
 
         value, told = data["arguments"], f"one of {', '.join(ENGINES)} and its arguments"
         if not isinstance(value, dict) or len(value) != 1:
-            fact = f"{show(value)} is not an object of one engine"
+            fact = f"{show_written(value)} is not an object of one engine"
             self.problem("dict_type", ("arguments",), fact, f"give {told}")
             return None
         ((name, written),) = value.items()
         path: Location = ("arguments", name)
         engine = engine_named(name)
         if engine is None:
-            self.unknown(path, ENGINES, "arguments")
+            self.unknown(("arguments",), (name,), ENGINES, "arguments")
             return None
         from ._argument_files import add_arguments, open_arguments
 
@@ -178,7 +181,7 @@ class PartReader(FieldReader):
         if any(is_inside(root, place) for root in self._roots):
             return place
         origin = Origin(self.document, path)
-        fact = f"{show(text)} is outside the directory of the deployment file"
+        fact = f"{named(text)!r} is outside the directory of the deployment file"
         self.parts.findings.append(
             finding(PATH_OUTSIDE, origin.key, fact, value=text, origin=origin)
         )

@@ -3,7 +3,8 @@
 A pair of checkpoints is checked without an engine, so the groups take parts and not a `Deployment`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
+from types import MappingProxyType
 
 from pydantic_core import InitErrorDetails
 
@@ -13,16 +14,23 @@ from ._drafter import DrafterConfig, DSparkDrafterConfig, MTPDrafterConfig
 from ._engine import EngineConfig
 from ._errors import show
 from ._memory import sizes_of
-from ._overrides import RuleOverride
+from ._overrides import CompileKey, RuleOverride
+from ._running import compile_key_of, window_of
 from ._target import TargetConfig
 
+PARTS = ("target", "drafter", "decoding", "engine")
 Lines = Iterator[InitErrorDetails]
 
-
-def window_of(drafter: DrafterConfig, engine: EngineConfig) -> int:
-    """The drafter's window, but no more than max_seq_len, which is also what no window means."""
-    longest = engine.max_seq_len
-    return longest if drafter.sliding_window is None else min(drafter.sliding_window, longest)
+READS = MappingProxyType(
+    {
+        rules.DRAFT_BEYOND_BLOCK.name: frozenset({"drafter", "decoding"}),
+        rules.DRAFT_BEYOND_MTP_LAYERS.name: frozenset({"drafter", "decoding"}),
+        rules.WINDOW_NOT_SUPPORTED.name: frozenset({"drafter", "decoding", "engine"}),
+        rules.MAX_SEQ_LEN_BEYOND_POSITIONS.name: frozenset({"target", "drafter", "engine"}),
+        rules.STATE_BEYOND_MEMORY_LIMIT.name: frozenset(PARTS),
+    }
+)
+"""The parts that each overridable rule runs on."""
 
 
 def pairing(target: TargetConfig, drafter: DrafterConfig) -> Lines:
@@ -144,11 +152,28 @@ def unstated(target: TargetConfig, drafter: DrafterConfig) -> Lines:
             )
 
 
+def compiled(
+    target: TargetConfig,
+    drafter: DrafterConfig,
+    decoding: DecodingConfig,
+    engine: EngineConfig,
+    stored: CompileKey,
+) -> Lines:
+    """Whether artefacts were compiled for this deployment."""
+    now = compile_key_of(target, drafter, decoding, engine)
+    for name in CompileKey.model_fields:
+        before, value = getattr(stored, name), getattr(now, name)
+        if before != value:
+            fact = f"{_text(before)} is not this deployment's {name} ({_text(value)})"
+            yield rules.COMPILED_FOR_OTHER.broken(f"compiled_for.{name}", fact, value=before)
+
+
 def between(
     target: TargetConfig | None,
     drafter: DrafterConfig | None,
     decoding: DecodingConfig | None,
     engine: EngineConfig | None,
+    stored: CompileKey | None,
 ) -> Lines:
     """Every rule that these parts allow, errors and warnings: a deployment has all four, and what
     could be read of one may have fewer.
@@ -165,29 +190,56 @@ def between(
         yield from positions(target, drafter, engine)
     if target and drafter and decoding and engine:
         yield from capacity(target, drafter, decoding, engine)
+        if stored is not None:
+            yield from compiled(target, drafter, decoding, engine, stored)
 
 
-def reasons(overrides: Sequence[RuleOverride]) -> dict[str, str]:
-    """Why each rule is broken, of those that may be."""
-    return {
-        override.rule: override.reason
-        for override in overrides
-        if override.rule in rules.RULES and rules.RULES[override.rule].overridable
-    }
+def reasons(overrides: Iterable[RuleOverride]) -> dict[str, str]:
+    """Why each rule is broken, of those that may be; the first reason of two."""
+    found: dict[str, str] = {}
+    for override in overrides:
+        rule = rules.RULES.get(override.rule)
+        if rule is not None and rule.overridable:
+            found.setdefault(override.rule, override.reason)
+    return found
 
 
-def overriding(overrides: Sequence[RuleOverride]) -> Lines:
-    """Overrides of what is no rule, or none that may be overridden, or the same one twice."""
-    seen: set[str] = set()
-    for index, override in enumerate(overrides):
+def overriding(overrides: Iterable[tuple[int, RuleOverride]]) -> Lines:
+    """Overrides, by their index, of what is no rule, or none that may be overridden, or the same
+    one twice.
+    """
+    first: dict[str, int] = {}
+    for index, override in overrides:
         name, rule = override.rule, rules.RULES.get(override.rule)
-        problem = None
-        if rule is None:
-            problem = f"{show(name)} is no rule"
-        elif not rule.overridable:
-            problem = f"{show(name)} cannot be overridden"
-        elif name in seen:
-            problem = f"{show(name)} is overridden twice"
-        if problem is not None:
-            yield rules.OVERRIDE_INVALID.broken("overrides", problem, value=name, index=index)
-        seen.add(name)
+        if rule is None or not rule.overridable:
+            fact = f"{show(name)} {'is no rule' if rule is None else 'cannot be overridden'}"
+            yield rules.OVERRIDE_INVALID.broken("overrides", fact, value=name, index=index)
+        elif name in first:
+            fact = f"{show(name)} is overridden by overrides[{first[name]}] already"
+            yield rules.OVERRIDE_REPEATED.broken("overrides", fact, value=name, index=index)
+        first.setdefault(name, index)
+
+
+def unused(
+    overrides: Iterable[tuple[int, RuleOverride]], broken: Collection[str], present: Collection[str]
+) -> Lines:
+    """Overrides, by their index, of rules that ran on the present parts and are not broken."""
+    for index, override in overrides:
+        name = override.rule
+        if name in READS and name not in broken and READS[name].issubset(present):
+            fact = f"{show(name)} is not broken"
+            yield rules.OVERRIDE_UNUSED.broken("overrides", fact, value=name, index=index)
+
+
+def is_warning(line: InitErrorDetails) -> bool:
+    return rules.RULES[name_of(line)].severity == "warning"
+
+
+def name_of(line: InitErrorDetails) -> str:
+    """The rule that a line is of."""
+    kind = line["type"]
+    return kind if isinstance(kind, str) else kind.type
+
+
+def _text(value: object) -> str:
+    return str(value) if isinstance(value, tuple) else show(value)

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails
 
 from ._errors import _custom_error, line_error, show, validation_error
+from ._written import show_written
 
 if TYPE_CHECKING:
     from ._base import SpecModel
@@ -98,7 +99,9 @@ def _type_text(details: ErrorDetails, *, written: bool) -> tuple[str, str | None
         return details["msg"], "pass one JSON object"
     if kind == "invalid_key":
         return f"{got} is not a string", "name the fields with strings"
-    rule = details["msg"].removeprefix("Input ").removeprefix("Value ").replace("a valid ", "a ")
+    rule = details["msg"].replace("a valid ", "a ")
+    for subject in ("Input ", "Value ", "String ", "Tuple "):
+        rule = rule.removeprefix(subject)
     fact = f"{got} {rule.replace('should be', 'is not', 1)}"
     if kind == "literal_error" and isinstance(value, str):
         choices = str(context.get("expected", "")).replace(" or ", ", ").replace("'", "")
@@ -129,11 +132,4 @@ def _written_int_remedy(value: object) -> str | None:
 
 
 def _shown(value: object, *, written: bool) -> str:
-    """Short text of a value, in the words of Python or of files."""
-    if written and (value is None or isinstance(value, bool)):
-        return "null" if value is None else str(value).lower()
-    if written and isinstance(value, tuple | list):
-        return f"a list of {len(value)}"
-    if written and isinstance(value, dict):
-        return f"an object of {len(value)}"
-    return show(value)
+    return show_written(value) if written else show(value)

@@ -202,11 +202,13 @@ def _finding(
     name = line["type"]
     rule = RULES.get(name)
     field, index = str(context["field"]), context["index"]
+    if index is None:  # of an object in a list
+        index = next((part for part in reversed(prefix) if isinstance(part, int)), None)
     severity: Severity = "error" if rule is None else rule.severity
     found = Finding(
         rule=name,
         severity="overridden" if reason is not None else severity,
-        field=".".join((*map(str, prefix), field)),
+        field=".".join((*(part for part in prefix if isinstance(part, str)), field)),
         index=index,
         value=context["value"],
         fact=str(context["fact"]),

@@ -4,7 +4,7 @@ for it.
 
 from typing import Annotated, final
 
-from pydantic import StringConstraints
+from pydantic import Field, StringConstraints
 
 from ._base import SpecModel
 from ._types import (
@@ -30,6 +30,12 @@ class RuleOverride(SpecModel, frozen=True):
 
     reason: _Text
     """Why breaking it is right here; shown by every check."""
+
+
+MOST_OVERRIDES = 64
+"""Far more than there are rules that may be overridden."""
+
+RuleOverrides = Annotated[tuple[RuleOverride, ...], Field(max_length=MOST_OVERRIDES)]
 
 
 @final

@@ -8,8 +8,6 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from pydantic import ValidationError
-
 from . import _deployment_rules as groups
 from ._decoding import DecodingConfig
 from ._deployment import Deployment
@@ -21,7 +19,6 @@ from ._findings import (
     Origin,
     Path,
     finding,
-    findings_of,
     findings_of_lines,
     placed,
 )
@@ -41,7 +38,8 @@ class Parts:
     drafter: DrafterConfig | None = None
     decoding: DecodingConfig | None = None
     engine: EngineConfig | None = None
-    overrides: tuple[RuleOverride, ...] = ()
+    overrides: dict[int, RuleOverride] = field(default_factory=dict)
+    """Valid ones, by their index in the file."""
     compiled_for: CompileKey | None = None
     dialect: str | None = None
     """How the drafter was published; None where its fields are written out."""
@@ -74,35 +72,36 @@ class Parts:
         them are there and nothing is wrong between them.
         """
         target, drafter, decoding, engine = self.target, self.drafter, self.decoding, self.engine
+        self._add(self._between())
+        if any(found.severity == "error" for found in self.findings):
+            return None
         if not (target and drafter and decoding and engine):
-            self._add(self._found())
             return None
-        try:
-            deployment = Deployment(
-                target=target,
-                drafter=drafter,
-                decoding=decoding,
-                engine=engine,
-                overrides=self.overrides,
-                compiled_for=self.compiled_for,
-            )
-        except ValidationError as error:
-            self.findings.extend(findings_of(error, self.origins))
-            self._add(found for found in self._found() if found.severity != "error")
-            return None
-        self._add(deployment.findings())
-        return deployment
-
-    def _found(self) -> tuple[Finding, ...]:
-        lines = groups.between(self.target, self.drafter, self.decoding, self.engine)
-        return findings_of_lines(
-            [*groups.overriding(self.overrides), *lines], groups.reasons(self.overrides)
+        return Deployment(
+            target=target,
+            drafter=drafter,
+            decoding=decoding,
+            engine=engine,
+            overrides=tuple(self.overrides.values()),
+            compiled_for=self.compiled_for,
         )
 
+    def _between(self) -> Iterable[Finding]:
+        """What is wrong between the parts, what is overridden and what is worth knowing."""
+        parts = (self.target, self.drafter, self.decoding, self.engine)
+        lines = list(groups.between(*parts, self.compiled_for))
+        broken = {groups.name_of(line) for line in lines}
+        present = [name for name, part in zip(groups.PARTS, parts, strict=True) if part]
+        lines += groups.overriding(self.overrides.items())
+        lines += groups.unused(self.overrides.items(), broken, present)
+        return findings_of_lines(lines, groups.reasons(self.overrides.values()))
+
     def _add(self, found: Iterable[Finding]) -> None:
+        known = {*self.findings}
         for item in found:
             names: Path = tuple(item.field.split("."))
             loc = names if item.index is None else (*names, item.index)
             found_there = placed(item, self.origins, loc)
-            if found_there not in self.findings:  # a bundled pair is described by one file
+            if found_there not in known:  # a bundled pair is described by one file
+                known.add(found_there)
                 self.findings.append(found_there)

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import ValidationInfo
 
+from ._errors import show
+
 if TYPE_CHECKING:
     from ._base import SpecModel
 
@@ -33,3 +35,14 @@ def with_tuples(data: Any) -> Any:
     if isinstance(data, dict):
         return {key: with_tuples(item) for key, item in data.items()}
     return data
+
+
+def show_written(value: object) -> str:
+    """Short text of a value, in the words of files."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    if isinstance(value, tuple | list):
+        return f"a list of {len(value)}"
+    if isinstance(value, dict):
+        return f"an object of {len(value)}"
+    return show(value)

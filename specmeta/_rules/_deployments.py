@@ -153,6 +153,12 @@ OVERRIDE_INVALID = Rule(
     "an override that names no rule, or one that cannot be overridden, would change nothing",
     "name a rule that `specmeta rules` lists as overridable, and give the reason",
 )
+OVERRIDE_REPEATED = Rule(
+    "override_repeated",
+    "R13",
+    "of two reasons for one rule, only one would be shown",
+    "keep one of them",
+)
 OVERRIDE_UNUSED = Rule(
     "override_unused",
     "R13",

@@ -658,6 +658,13 @@ DEPLOYMENTS = [
         0,
         overrides=(RuleOverride(rule="draft_beyond_blok", reason="measured"),),
     ),
+    _deploy(
+        "overridden twice",
+        "override_repeated",
+        "overrides",
+        1,
+        overrides=(RuleOverride(rule="draft_beyond_block", reason="measured"),) * 2,
+    ),
 ]
 
 ALL = METADATA + CONFIGS + DEPLOYMENTS

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from specmeta import CompileKey, Deployment, RuleOverride, ValidationError, get_spec_metadata
+from specmeta._deployment_rules import READS
+from specmeta._overrides import MOST_OVERRIDES
 from specmeta._rules import RULES
 from specmeta.testing import make_deployment, make_dspark_metadata
 
@@ -58,7 +60,6 @@ def test_an_override_leaves_the_other_rules() -> None:
         (("draft_beyond_blok",), 0, "'draft_beyond_blok' is no rule"),
         (("max_num_tokens_too_small",), 0, "'max_num_tokens_too_small' cannot be overridden"),
         (("positions_not_stated",), 0, "'positions_not_stated' cannot be overridden"),
-        (("draft_beyond_block",) * 2, 1, "'draft_beyond_block' is overridden twice"),
     ],
 )
 def test_an_override_that_would_change_nothing_is_refused(
@@ -70,6 +71,28 @@ def test_an_override_that_would_change_nothing_is_refused(
     assert found == [
         ("override_invalid", ("overrides", place), f"overrides[{place}]: {fact}"),
     ]
+
+
+def test_a_rule_is_overridden_once_and_shown_with_the_first_reason() -> None:
+    again = RuleOverride(rule="draft_beyond_block", reason="another")
+    with pytest.raises(ValidationError) as caught:
+        make_deployment(block_size=5, overrides=(BLOCK, again))
+    (line,) = caught.value.errors()
+    assert (line["type"], line["loc"]) == ("override_repeated", ("overrides", 1))
+    assert line["msg"] == (
+        "overrides[1]: 'draft_beyond_block' is overridden by overrides[0] already; keep one of them"
+    )
+
+
+def test_no_more_overrides_are_taken_than_make_sense() -> None:
+    assert len(OVERRIDABLE) < MOST_OVERRIDES
+    many = tuple(RuleOverride(rule="no_rule", reason=str(i)) for i in range(20_000))
+    found = lines(overrides=many)
+    assert [(kind, loc) for kind, loc, _ in found] == [("too_long", ("overrides",))]
+
+
+def test_the_table_of_what_overridable_rules_read_is_complete() -> None:
+    assert {*READS} == {*OVERRIDABLE} == {*BROKEN}
 
 
 def test_an_invalid_override_does_not_hide_the_violation() -> None:

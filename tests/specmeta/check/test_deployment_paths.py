@@ -21,7 +21,7 @@ def test_a_deployment_names_checkpoints_beside_it(tmp_path: Path) -> None:
     write(path, ("max_draft_len: 7", "max_draft_len: 8"), text=PAIR)
     assert check(path, "--json").found == [("draft_beyond_block", "decoding.max_draft_len", 3)]
     config.write_text(config.read_text().replace('"block_size": 6', '"block_size": 0'))
-    assert [(f[0], f[2]) for f in check(path, "--json").found] == [("greater_than", 25)]
+    assert [(f[0], f[2]) for f in check(path, "--json").found] == [("block_size_out_of_range", 25)]
 
 
 def test_a_deployment_states_facts_and_finds_bundled_drafters(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_checkpoint_that_cannot_be_read_is_found_where_it_is_named(tmp_path: P
     result = check(path)
     assert (result.code, result.err) == (2, "")
     assert result.lines[1] == (
-        f"{path}:1: error target: {tmp_path}/models/target/config.json: cannot be read "
+        f"{path}:1: error target: {tmp_path}/models/target: cannot be read "
         "(No such file or directory); mend that file, or name another [part_unreadable]"
     )
     write(path, ("target: models/target", 'target: "a\\0b"'), text=PAIR)

@@ -167,7 +167,7 @@ def test_sarif_has_rules_results_places_and_suppressions(mixed: tuple[Path, Path
 
 
 def test_sarif_rules_carry_help_and_links(tmp_path: Path) -> None:
-    path = write(tmp_path / "deployment.yaml", ("block_size: 5", "block_size: 0"))
+    path = write(tmp_path / "deployment.yaml", ("num_layers: 2", "num_layers: 0"))
     run = json.loads(check(path, "--format", "sarif").out)["runs"][0]
     rules = {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
     rule = RULES["kv_row_too_small"]
