@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ._drafter import DrafterConfig
+from ._errors import show
 from ._findings import CheckpointError, InputError
 from ._target import TargetConfig
 
@@ -23,13 +24,18 @@ def read_drafter_config(
         stated: facts that no file states, for example `{"anchor_convention": "anchor_first"}`.
 
     Raises:
+        TypeError: `stated` is no mapping of facts by name.
         CheckpointError: the file cannot be read, or does not state what a drafter needs; the
             message names file, line, key, value and remedy of every problem.
 
     """
     from ._dialects import read_drafter
 
-    return read_drafter(_open(path), stated={} if stated is None else stated).config
+    facts = {} if stated is None else stated
+    given: object = facts
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise TypeError(f"stated is {show(stated)}; pass facts by name, as {{'block_size': 7}}")
+    return read_drafter(_open(path), stated=facts).config
 
 
 def read_target_config(path: str | Path) -> TargetConfig:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ._deployment import Deployment
+from ._errors import show
 from ._findings import InputError
 
 
@@ -14,12 +15,16 @@ def read_deployment(path: Path | str, *, roots: Sequence[Path] = ()) -> Deployme
     dropped; ``specmeta check`` shows them.
 
     Raises:
+        TypeError: `roots` is no sequence of paths.
         InputError: the file cannot be read, or breaks a rule; `findings` has every violation.
 
     """
     from ._deployment_file import read_deployment_file
     from ._files import read_document
 
+    given: object = roots
+    if not isinstance(given, Sequence) or not all(isinstance(root, Path) for root in given):
+        raise TypeError(f"roots is {show(roots)}; pass a sequence of pathlib.Path directories")
     file = Path(path)
     reading = read_deployment_file(read_document(file), base=file.parent, roots=roots)
     if reading.deployment is None:

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from ._errors import plain, show
+from ._errors import plain
 from ._factory import METADATA_CLASSES, static_fields
 from ._findings import Finding, Origin, Path, findings_of
 from ._steps import Step
-from ._written import validate_written
+from ._written import show_written, validate_written
 
 if TYPE_CHECKING:
     from ._deployment import Deployment
@@ -44,7 +44,7 @@ def _step(
     document: "Document", path: Path, data: object, static: Mapping[str, Any]
 ) -> Iterator[Step | Finding]:
     if not isinstance(data, dict):
-        fact = f"{show(data)} is no step"
+        fact = f"{show_written(data)} is no step"
         remedy = "write one object of metadata fields a step"
         yield _untagged(document, path, "model_type", fact, remedy, data)
         return
@@ -56,7 +56,7 @@ def _step(
     if model is None:
         known = ", ".join(map(repr, METADATA_CLASSES))
         kind = "union_tag_not_found" if absent else "union_tag_invalid"
-        fact = "is not given" if absent else f"{show(tag)} is unknown"
+        fact = "is not given" if absent else f"{show_written(tag)} is unknown"
         remedy = f"use one of {known}, or leave it out and give the deployment"
         inner = path if absent else (*path, "decoding_type")
         yield _untagged(document, inner, kind, fact, remedy, tag)
@@ -76,7 +76,7 @@ def _untagged(
         rule=kind,
         severity="error",
         field="step" if kind == "model_type" else "decoding_type",
-        index=None,
+        index=next((part for part in path if isinstance(part, int)), None),
         value=plain(value),
         fact=fact,
         remedy=remedy,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import _rules as rules
+from ._errors import show
 from ._findings import Finding, Origin, Path, finding
 from ._metadata import DFlashSpecMetadata, DSparkSpecMetadata, MTPSpecMetadata
 from ._rules import Rule
@@ -18,6 +19,9 @@ from ._static_part import StaticPart
 if TYPE_CHECKING:
     from ._deployment import Deployment
     from ._files import Document
+
+
+_METADATA = (DSparkSpecMetadata, DFlashSpecMetadata, MTPSpecMetadata)
 
 
 class Step(NamedTuple):
@@ -45,8 +49,12 @@ def check_steps(
             have changed is not held against the later ones.
         deployment: what the steps have to agree with. Without it they have to agree with the first,
             and the lengths of sequences are not checked.
-        mid_run: whether the recording begins in a running worker; then the requests of the first
-            step are taken as known.
+        mid_run: whether the recording begins in a running worker. Then a request that was not seen
+            before is taken as one that was live and paused: that it was never seeded, or is
+            released in vain, is not found.
+
+    Raises:
+        TypeError: one of the steps is neither a `Step` nor a `Finding`.
 
     """
     recording = _Recording(deployment, mid_run=mid_run)
@@ -55,7 +63,15 @@ def check_steps(
             recording.forget()
             yield step
         else:
+            _check_type(step)
             yield from recording.check(step)
+
+
+def _check_type(step: object) -> None:
+    given = step.metadata if isinstance(step, Step) else step
+    if given is step or not isinstance(given, _METADATA):
+        told = "pass Step(metadata) with metadata of get_spec_metadata(...)"
+        raise TypeError(f"check_steps takes steps, not {show(given)}; {told}")
 
 
 @dataclass(slots=True)
@@ -89,7 +105,6 @@ class _Recording:
         self._longest = None if deployment is None else deployment.engine.max_seq_len
         self._window = None if deployment is None else deployment.window_size
         self._static = StaticPart(deployment)
-        self._mid_run = mid_run
         # Whether an id that is not known here was never seeded.
         self._complete = not mid_run
         self._live: dict[int, _Request] = {}
@@ -102,7 +117,7 @@ class _Recording:
         """A step is missing: any request may have been seeded or released in it."""
         for known in (self._live, self._released, self._reported):
             known.clear()
-        self._complete = self._mid_run = False
+        self._complete = False
 
     def check(self, step: Step) -> Iterator[Finding]:
         """The step in the order of a worker: release, then contexts, then generation rows."""
@@ -115,8 +130,6 @@ class _Recording:
             yield from self._context(step, index, start)
         for index in range(metadata.num_contexts, len(metadata.request_ids)):
             yield from self._generation(step, index)
-        if self._mid_run:  # the first step has shown who was live
-            self._complete, self._mid_run = True, False
 
     def _release(self, step: Step, index: int, request_id: int) -> Iterator[Finding]:
         request = self._live.pop(request_id, None)

@@ -1,6 +1,7 @@
 """Recorded steps: the static part, steps that are invalid by themselves, and their documents."""
 
 import json
+from itertools import islice, repeat
 from typing import Any
 
 import pytest
@@ -140,6 +141,22 @@ def test_what_is_no_metadata_is_one_finding(
     assert (finding.file, finding.line) == ("steps.json", 1)
     assert fact is None or finding.fact == fact
     assert finding.remedy
+
+
+def test_an_item_that_is_no_step_is_named_by_its_index() -> None:
+    step = make_dspark_metadata(num_contexts=2).model_dump(mode="json")
+    document = parse_json(json.dumps([step, 3, step, None]).encode(), "steps.json")
+    findings = list(check_steps(steps_from([document])))
+    assert [(f.rule, f.field, f.index, f.value) for f in findings] == [
+        ("model_type", "step", 1, 3),
+        ("model_type", "step", 3, None),
+    ]
+
+
+def test_steps_are_read_one_at_a_time() -> None:
+    endless = repeat(parse_json(b"{}", "steps.json"))
+    findings = islice(check_steps(steps_from(endless)), 1000)
+    assert {found.rule for found in findings} == {"union_tag_not_found"}
 
 
 def test_whole_metadata_takes_nothing_from_the_deployment() -> None:

@@ -1,9 +1,11 @@
 """Rules between recorded steps: what each refuses, what it lets pass, and where it points."""
 
+from typing import Any
+
 import pytest
 
 from specmeta import Finding, Step, check_steps
-from specmeta.testing import make_deployment, make_mtp_metadata
+from specmeta.testing import make_deployment, make_dspark_metadata, make_mtp_metadata
 from tests.specmeta.step_cases import DEPLOYMENT, SEED, found, row, short
 
 LIFE = (
@@ -55,7 +57,7 @@ def test_a_generation_row_needs_a_context_row_before() -> None:
     )
 
 
-def test_the_requests_of_the_first_step_of_a_running_worker_are_known() -> None:
+def test_the_requests_of_a_running_worker_are_known_when_they_are_first_seen() -> None:
     first = row({8: (40, 4)}, {7: 8}, finished=(5,))
     rows = (first, row({8: (44, 4)}, {7: 8}), row({}, {7: 8, 8: 8}), row({}, {}, finished=(7,)))
     assert found(*rows, mid_run=True) == []
@@ -64,12 +66,24 @@ def test_the_requests_of_the_first_step_of_a_running_worker_are_known() -> None:
         ("request_not_seeded", "request_ids", 1, 7, 1),
         ("window_short_after_prefix", "request_ids", 1, 8, 3),
     ]
-    assert short(found(first, row({}, {9: 8}), mid_run=True)) == [
-        ("request_not_seeded", "request_ids", 0, 9, 2)
-    ]
+    paused = (first, row({}, {9: 8}), row({10: (64, 4)}, {9: 8}, (7,)), row({}, {10: 8}, (11,)))
+    assert found(*paused, mid_run=True) == []
     assert short(found(first, row({}, {5: 8}), mid_run=True)) == [
         ("request_released", "request_ids", 0, 5, 2)
     ]
+    # What was seen is held against later steps as in any recording.
+    assert short(found(first, row({8: (45, 4)}), mid_run=True)) == [
+        ("chunk_not_contiguous", "context_positions", 0, 45, 2)
+    ]
+
+
+@pytest.mark.parametrize("step", [{}, None, 3, make_dspark_metadata()])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_what_is_no_step_is_a_type_error(step: Any, wrapped: bool) -> None:
+    if wrapped:
+        step = Step(Step(step))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"takes steps, not .*; pass Step\(metadata\)"):
+        list(check_steps([step]))
 
 
 def test_a_released_request_does_not_go_on() -> None:
