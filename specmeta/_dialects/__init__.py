@@ -129,7 +129,9 @@ def read_bundled(
         facts = Facts(document, raw, stated, stated_origins)
         facts.check_keys()
         return mtp.read_bundled(facts, text_section(raw))
-    raise not_recognized(document, ("architectures",), raw.get("architectures"))
+    method = "" if decoding_type is None else f" for {decoding_type}"
+    why = f"{method}: dspark_* keys or a count of MTP layers were looked for in the target's file"
+    raise not_recognized(document, ("architectures",), raw.get("architectures"), why=why)
 
 
 def read_target(document: Document) -> Reading[TargetConfig]:
@@ -165,9 +167,10 @@ def _target_layers(facts: Facts, target: Document | None) -> Found | None:
 
 
 def _layers_of(target: Document | None) -> Found | None:
-    """The number of a target's layers, where it states it."""
+    """The number of a target's layers, where it states one."""
     if target is None or not isinstance(target.data, dict):
         return None
     path: Path = (*text_section(target.data), "num_hidden_layers")
     layers = at(target.data, path)
-    return None if layers is None else Found(layers, Origin(target, path))
+    is_number = type(layers) is int and layers > 0
+    return Found(layers, Origin(target, path)) if is_number else None
