@@ -1,6 +1,6 @@
 # `make test` and `make bench` need Python 3.11 or newer with pip, nothing else: the first run creates .venv.
 .DEFAULT_GOAL := help
-.PHONY: help venv test lint typecheck schemas-check unit fuzz fuzz-minute bench benchmarks pair schemas format clean
+.PHONY: help venv test lint typecheck schemas-check unit fuzz fuzz-minute fuzz-atheris bench benchmarks pair schemas format clean
 
 # The interpreter that .venv is made of: `make test PYTHON=python3.12` to choose another.
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
@@ -12,7 +12,7 @@ STAMP := $(VENV)/.installed
 
 FUZZ_TESTS := tests/specmeta/files/test_fuzz_files.py tests/specmeta/dialects/test_fuzz_dialects.py
 
-# How long `make fuzz` looks for inputs that break a reader, all properties together.
+# How long `make fuzz` and `make fuzz-atheris` look for inputs that break a reader, each in all.
 SPECMETA_FUZZ_SECONDS ?= 600
 
 # A checkout is tested as it is: nothing of a surrounding environment may reach it.
@@ -53,6 +53,12 @@ fuzz: $(STAMP) ## Fuzz the readers for SPECMETA_FUZZ_SECONDS (600).
 
 fuzz-minute: $(STAMP)
 	SPECMETA_FUZZ_SECONDS=60 $(BIN)/python -m pytest -q $(FUZZ_TESTS)
+
+fuzz-atheris: $(STAMP) ## Fuzz the readers by coverage, with atheris, which it installs.
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet 'atheris>=3'
+	mkdir -p build/fuzz/corpus
+	cd build/fuzz && ../../$(BIN)/python ../../tests/fuzz/fuzz_readers.py \
+		-max_total_time=$(SPECMETA_FUZZ_SECONDS) -max_len=4096 -rss_limit_mb=1024 corpus
 
 bench: $(STAMP) ## Measure accept length with the bundled pair.
 	$(BIN)/specmeta bench accept-length

@@ -1,11 +1,12 @@
 """Coverage-guided fuzzing of the file readers, with atheris (optional, Linux and macOS).
 
-    pip install atheris
+    make fuzz-atheris
     python tests/fuzz/fuzz_readers.py -max_total_time=600 [CORPUS]
 
-The first byte of an input chooses the reader, the rest is the file. Every option is libFuzzer's. An
-input that breaks a reader is left in the working directory as ``crash-HASH``; to run it again, pass
-its path. `make fuzz` looks for such inputs with hypothesis, without anything to install.
+The first installs atheris and runs the second in `build/fuzz`. The first byte of an input chooses
+the reader, the rest is the file. Every option is libFuzzer's. An input that breaks a reader is left
+in the working directory as ``crash-HASH``; to run it again, pass its path. `make fuzz` looks for
+such inputs with hypothesis, without anything to install.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from specmeta._files import read_document
 from specmeta.testing import make_deployment
 
 from .fault_cases import CHECKPOINTS, Case, Form, merged
+
+_BYTES = {"BF16": 2, "F16": 2, "F32": 4, "I32": 4, "I64": 8}
 
 
 @dataclass(frozen=True)
@@ -78,13 +81,15 @@ def _write_checkpoint(name: str, form: Form, folder: Path) -> None:
         (folder / relative).parent.mkdir()
         (folder / relative).write_text(json.dumps(content, indent=1))
     if "weights" in form:
-        shapes = expected_shapes(folder / "drafter")
-        for tensor, shape in form["weights"].items():
-            if shape is None:
+        shapes, types = expected_shapes(folder / "drafter"), {"d2t": "I64"}
+        for tensor, stated in form["weights"].items():
+            if stated is None:
                 shapes.pop(tensor, None)
+            elif isinstance(stated[0], str):
+                types[tensor], shapes[tensor] = stated[0], tuple(stated[1:])
             else:
-                shapes[tensor] = tuple(shape)
-        write_header(folder / "drafter" / "model.safetensors", shapes)
+                shapes[tensor] = tuple(stated)
+        write_header(folder / "drafter" / "model.safetensors", shapes, types)
 
 
 def expected_shapes(drafter: Path) -> dict[str, tuple[int, ...]]:
@@ -96,12 +101,13 @@ def expected_shapes(drafter: Path) -> dict[str, tuple[int, ...]]:
     }
 
 
-def write_header(path: Path, shapes: dict[str, tuple[int, ...]]) -> None:
-    """A safetensors file of these shapes, its data a hole: nothing reads it."""
+def write_header(path: Path, shapes: dict[str, tuple[int, ...]], types: Mapping[str, str]) -> None:
+    """A safetensors file of these shapes, BF16 where `types` has no other; its data is a hole."""
     header: dict[str, Any] = {}
     end = 0
     for name, shape in shapes.items():
-        kind, size = ("I64", 8) if name == "d2t" else ("BF16", 2)
+        kind = types.get(name, "BF16")
+        size = _BYTES[kind]
         for extent in shape:
             size *= extent
         header[name] = {"dtype": kind, "shape": list(shape), "data_offsets": [end, end + size]}
