@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from ._base import SpecModel
 from ._decoding import DECODING_CONFIGS
-from ._engine import EngineConfig
+from ._engine import EngineConfig, sized_engine
 from ._errors import line_error, validation_error
 from ._files import Document
 from ._findings import Origin, findings_of
@@ -16,9 +16,10 @@ from ._findings import Path as Location
 from ._overrides import MOST_OVERRIDES, CompileKey, RuleOverride
 from ._partial import MOST_UNKNOWN, surplus_text
 from ._parts import Parts
-from ._written import show_written, validate_written, with_tuples
+from ._written import show_written, validate_written
 
 _SIZED = {*EngineConfig.sized.__annotations__} - {"return"}
+_POOL = ("overlap_headroom", "disaggregated")
 _OPTIONAL = {name for name, field in EngineConfig.model_fields.items() if not field.is_required()}
 _Model = TypeVar("_Model", bound=SpecModel)
 
@@ -87,7 +88,11 @@ class FieldReader:
             return
         self.parts.origins[("engine",)] = Origin(self.document, path)
         try:
-            self.parts.engine = EngineConfig.sized(**with_tuples(sized))
+            self.parts.engine = sized_engine(
+                {name: value for name, value in sized.items() if name not in _POOL},
+                **{name: sized[name] for name in _POOL},
+                written=True,
+            )
         except ValidationError as error:
             found = findings_of(error, self.parts.origins, prefix=("engine",))
             self.parts.findings.extend(found)

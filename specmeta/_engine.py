@@ -1,15 +1,18 @@
 """Sizes of the engine: batch shape, sequence slots, token budget, graph buckets."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
+from pydantic import ValidationError
 from pydantic_core import InitErrorDetails
 
 from . import _rules as rules
 from ._base import SpecModel
 from ._errors import line_error, show, validation_error
+from ._explained import explained
 from ._types import BatchSizes, DType, PositiveInt
+from ._written import show_written, validate_written
 
 
 @final
@@ -91,36 +94,25 @@ class EngineConfig(SpecModel, frozen=True):
 
         Raises ``pydantic.ValidationError`` for sizes that no engine can have.
         """
-        flags: dict[str, object] = {
-            "overlap_headroom": overlap_headroom,
-            "disaggregated": disaggregated,
-        }
-        for name, flag in flags.items():
-            if not isinstance(flag, bool):
-                fact = f"{show(flag)} is not a bool"
-                line = line_error("bool_type", name, fact, "pass True or False", value=flag)
-                raise validation_error(cls.__name__, [line])
-        countable = type(max_num_requests) is int and max_num_requests > 0
-        plain = cls(  # validates the factors before they are multiplied
-            max_num_requests=max_num_requests,
-            num_seq_slots=max_num_requests if countable else 1,  # one error, not one for each
-            max_num_tokens=max_num_tokens,
-            max_seq_len=max_seq_len,
-            dtype=dtype,
-            cuda_graph_batch_sizes=cuda_graph_batch_sizes,
-            tensor_parallel_size=tensor_parallel_size,
-            pipeline_parallel_size=pipeline_parallel_size,
-            max_kv_tokens_per_request=max_kv_tokens_per_request,
-            kv_reserved_steps=kv_reserved_steps,
-            supported_window_sizes=supported_window_sizes,
-            uniform_rows=uniform_rows,
-            state_memory_limit=state_memory_limit,
+        return sized_engine(
+            {
+                "max_num_requests": max_num_requests,
+                "max_num_tokens": max_num_tokens,
+                "max_seq_len": max_seq_len,
+                "dtype": dtype,
+                "cuda_graph_batch_sizes": cuda_graph_batch_sizes,
+                "tensor_parallel_size": tensor_parallel_size,
+                "pipeline_parallel_size": pipeline_parallel_size,
+                "max_kv_tokens_per_request": max_kv_tokens_per_request,
+                "kv_reserved_steps": kv_reserved_steps,
+                "supported_window_sizes": supported_window_sizes,
+                "uniform_rows": uniform_rows,
+                "state_memory_limit": state_memory_limit,
+            },
+            overlap_headroom=overlap_headroom,
+            disaggregated=disaggregated,
+            written=False,
         )
-        in_flight = max_num_requests * pipeline_parallel_size
-        seats = in_flight + (max_num_requests if overlap_headroom else 0)
-        if disaggregated:
-            seats = max(seats, 2 * in_flight)
-        return plain.model_copy(update={"num_seq_slots": seats})
 
     def checks(self) -> Iterator[Iterable[InitErrorDetails]]:
         yield from super().checks()
@@ -150,3 +142,38 @@ class EngineConfig(SpecModel, frozen=True):
                 fact = f"{show(size)} comes after {show(before)}, sizes must strictly increase"
                 yield rules.GRAPH_SIZES_NOT_INCREASING.broken(field, fact, value=size, index=index)
                 return
+
+
+def sized_engine(
+    fields: Mapping[str, Any], *, overlap_headroom: object, disaggregated: object, written: bool
+) -> EngineConfig:
+    """`EngineConfig.sized`; `written` is whether a file holds the fields, as errors tell then."""
+    flags = {"overlap_headroom": overlap_headroom, "disaggregated": disaggregated}
+    lines = [
+        _not_a_flag(name, flag, written=written)
+        for name, flag in flags.items()
+        if not isinstance(flag, bool)
+    ]
+    rows = fields.get("max_num_requests")
+    countable = type(rows) is int and rows > 0
+    # The factors are validated before they are multiplied; a bad one is one error, not two.
+    data = {**fields, "num_seq_slots": rows if countable else 1}
+    try:
+        plain = (
+            validate_written(EngineConfig, data) if written else EngineConfig.model_validate(data)
+        )
+    except ValidationError as error:
+        raise explained(EngineConfig, error, lines, written=written) from None
+    if lines:
+        raise validation_error(EngineConfig.__name__, lines)
+    in_flight = plain.max_num_requests * plain.pipeline_parallel_size
+    seats = in_flight + (plain.max_num_requests if overlap_headroom else 0)
+    if disaggregated:
+        seats = max(seats, 2 * in_flight)
+    return plain.model_copy(update={"num_seq_slots": seats})
+
+
+def _not_a_flag(name: str, flag: object, *, written: bool) -> InitErrorDetails:
+    fact = f"{show_written(flag) if written else show(flag)} is not a bool"
+    remedy = "write true or false" if written else "pass True or False"
+    return line_error("bool_type", name, fact, remedy, value=flag)

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import ValidationError
 
 from .._decoding import DECODING_CONFIGS, DecodingConfig
-from .._engine import EngineConfig
+from .._engine import EngineConfig, sized_engine
 from .._findings import Finding, InputError, Origin, Origins, findings_of
 from .._types import DecodingType
+from .._written import validate_written
 
 if TYPE_CHECKING:
     from ._fields import Section
@@ -128,7 +129,7 @@ def _decoding(reading: "Reading", gathered: Gathered) -> DecodingConfig | None:
     if gathered.method is None:
         return None
     try:
-        return DECODING_CONFIGS[gathered.method](**cast("dict[str, Any]", fields))
+        return validate_written(DECODING_CONFIGS[gathered.method], fields)
     except ValidationError as error:
         reading.findings.extend(findings_of(error, reading.origins, prefix=("decoding",)))
         return None
@@ -154,11 +155,13 @@ def _engine(
 
 
 def _sized(fields: dict[str, object], pool: Pool) -> EngineConfig:
-    sizes = cast("dict[str, Any]", fields)
     if pool.of_each_stage:
-        return EngineConfig.sized(
-            **sizes, overlap_headroom=pool.overlap_headroom, disaggregated=pool.disaggregated
+        return sized_engine(
+            fields,
+            overlap_headroom=pool.overlap_headroom,
+            disaggregated=pool.disaggregated,
+            written=True,
         )
-    rows = sizes["max_num_requests"]
+    rows = fields["max_num_requests"]
     seats = rows * (2 if pool.disaggregated else 1) if type(rows) is int and rows > 0 else 1
-    return EngineConfig(**sizes, num_seq_slots=seats)
+    return validate_written(EngineConfig, {**fields, "num_seq_slots": seats})

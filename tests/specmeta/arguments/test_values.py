@@ -45,10 +45,10 @@ def test_no_in_front_of_anything_else_is_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "top", "rule", "fact"),
     [
-        ("vllm", {"tensor-parallel-size": "8k"}, "int_type", "'8k' is not an int"),
-        ("vllm", {"max-num-seqs": "8k"}, "int_type", "'8k' is not an int"),
-        ("vllm", {"max-num-batched-tokens": "٨k"}, "int_type", "'٨k' is not an int"),
-        ("sglang", {"context-length": "8k"}, "int_type", "'8k' is not an int"),
+        ("vllm", {"tensor-parallel-size": "8k"}, "int_type", "'8k' is not an integer"),
+        ("vllm", {"max-num-seqs": "8k"}, "int_type", "'8k' is not an integer"),
+        ("vllm", {"max-num-batched-tokens": "٨k"}, "int_type", "'٨k' is not an integer"),
+        ("sglang", {"context-length": "8k"}, "int_type", "'8k' is not an integer"),
         ("sglang", {"max-prefill-tokens": "8k"}, "argument_invalid",
          "'8k' is no positive whole number"),
         ("vllm", {"enforce-eager": "true"}, "argument_invalid", "'true' is neither true nor false"),

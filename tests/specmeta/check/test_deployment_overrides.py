@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import yaml
 from specmeta._deployment_file import DeploymentReading, read_deployment_file
 from specmeta._files import read_document
 
-from .running import DEPLOYMENT
+from .running import DEPLOYMENT, QWEN
 
 BLOCK = {"rule": "draft_beyond_block", "reason": "measured"}
 ROWS = {"rule": "window_not_supported", "reason": "tried"}
@@ -94,6 +95,34 @@ def test_unknown_keys_are_named_up_to_a_limit(tmp_path: Path) -> None:
     assert read.findings[-1].message == (
         "deployment: 18 more keys are unknown too; remove what a deployment file does not have"
     )
+
+
+def test_a_bundled_drafter_that_is_not_there_is_told_with_what_was_looked_for(
+    tmp_path: Path,
+) -> None:
+    shutil.copytree(QWEN / "target", tmp_path / "target")
+    text = "target: target\ndrafter: bundled\ndecoding: {decoding_type: MTP, max_draft_len: 1}\n"
+    (tmp_path / "deployment.yaml").write_text(text)
+    read = read_deployment_file(read_document(tmp_path / "deployment.yaml"), base=tmp_path)
+    told = [item.fact for item in read.findings if item.rule == "checkpoint_not_recognized"]
+    (fact,) = told
+    assert fact == (
+        "['Qwen3ForCausalLM'] is no drafter that is read for MTP: dspark_* keys or a count of MTP "
+        "layers were looked for in the target's file"
+    )
+
+
+def test_a_path_outside_is_shown_whole(tmp_path: Path) -> None:
+    place = f"../{'far/' * 40}away"
+    read = reading(tmp_path, (("drafter:\n", f"drafter: {place}\nrest:\n"),))
+    (item,) = [item for item in read.findings if item.rule == "path_outside"]
+    assert item.fact == f"'{place}' is outside the directory of the deployment file"
+
+
+@pytest.mark.parametrize("drafter", ["{checkpoint: x, stated: null}", "{checkpoint: x}"])
+def test_no_stated_facts_are_none(tmp_path: Path, drafter: str) -> None:
+    read = reading(tmp_path, (("drafter:\n", f"drafter: {drafter}\nrest:\n"),))
+    assert {item.rule for item in read.findings} == {"extra_forbidden", "part_unreadable"}
 
 
 @pytest.mark.parametrize("key", ["overrides", "compiled_for", "arguments"])
