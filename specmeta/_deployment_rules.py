@@ -61,6 +61,10 @@ def method(drafter: DrafterConfig, decoding: DecodingConfig) -> Lines:
     """Whether the choices are of the drafter's method, and of what its heads can do."""
     if decoding.decoding_type != drafter.decoding_type:
         fact = f"{decoding.decoding_type} is not the drafter's type ({drafter.decoding_type})"
+        if isinstance(drafter, DSparkDrafterConfig) and not (
+            drafter.markov_rank or drafter.enable_confidence_head
+        ):  # published under the name of DFlash
+            fact += ": the class of its checkpoint is DSpark's, with markov_rank 0 and no head"
         yield rules.DECODING_TYPE_DIFFERS.broken(
             "decoding.decoding_type", fact, value=decoding.decoding_type
         )
