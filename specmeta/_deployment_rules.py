@@ -151,9 +151,9 @@ def unstated(target: TargetConfig, drafter: DrafterConfig) -> Lines:
     """Facts that a rule would need and no file states: warnings."""
     for name, part in (("target", target), ("drafter", drafter)):
         if part.max_position_embeddings is None:
-            fact = f"is not stated by the {name}'s checkpoint"
+            # Of a pair in one file, this is one finding: the field or the file names the part.
             yield rules.POSITIONS_NOT_STATED.broken(
-                f"{name}.max_position_embeddings", fact, value=None
+                f"{name}.max_position_embeddings", "is not stated by the checkpoint", value=None
             )
 
 

@@ -232,7 +232,7 @@ def test_positions_that_no_file_states_are_a_warning_each() -> None:
         ("positions_not_stated", "warning", "drafter.max_position_embeddings", None),
     ]
     assert str(deployment.findings()[1]) == (
-        "drafter.max_position_embeddings: is not stated by the drafter's checkpoint; look it up in "
-        "the model card and add it to that config.json; a drafter's can be stated instead: stated: "
+        "drafter.max_position_embeddings: is not stated by the checkpoint; look it up in the "
+        "model card and add it to that config.json; a drafter's can be stated instead: stated: "
         "{max_position_embeddings: N}, or --state max_position_embeddings=N [positions_not_stated]"
     )
