@@ -55,11 +55,13 @@ def parse_json(content: bytes, name: str, *, first_line: int = 1) -> Document:
         InputError: not valid JSON, or beyond a limit.
 
     """
-    return parse(content, name, first_line=first_line, limit=MAX_DOCUMENT_BYTES)
+    return parse(content, name, MAX_DOCUMENT_BYTES, MAX_JSON_VALUES, first_line=first_line)
 
 
-def parse(content: bytes, name: str, *, first_line: int, limit: int) -> Document:
-    """As `parse_json`, with a limit on the size of the text.
+def parse(
+    content: bytes, name: str, limit: int, most_values: int, *, first_line: int = 1
+) -> Document:
+    """As `parse_json`, with limits on the size of the text and on the number of its values.
 
     Raises:
         InputError: not valid JSON, or beyond a limit.
@@ -69,7 +71,7 @@ def parse(content: bytes, name: str, *, first_line: int, limit: int) -> Document
         fact = f"holds {size(len(content))} of JSON, more than the limit of {size(limit)}"
         raise input_error(name, None, fact, "pass the file that is meant")
     source = _Text(name, decode(content, name, first_line), first_line)
-    _check_bounds(source)
+    _check_bounds(source, most_values)
     data = _parse(source)
     if _SURROGATE.search(source.text):
         _check_surrogates(source)
@@ -112,11 +114,11 @@ _DECODER = JSONDecoder(
 )
 
 
-def _check_bounds(source: _Text) -> None:
+def _check_bounds(source: _Text, most_values: int) -> None:
     """Bound depth and number of values before the parser allocates anything for them."""
     text = source.text
     openers = text.count("[") + text.count("{")
-    if openers <= MAX_DEPTH and openers + text.count(",") < MAX_JSON_VALUES:
+    if openers <= MAX_DEPTH and openers + text.count(",") < most_values:
         return
     depth, values = 0, 1
     for match in _STRUCTURE.finditer(text):
@@ -131,8 +133,8 @@ def _check_bounds(source: _Text) -> None:
             depth -= 1
         elif token == ",":
             values += 1
-        if values > MAX_JSON_VALUES:
-            fact = f"holds more than {MAX_JSON_VALUES} values"
+        if values > most_values:
+            fact = f"holds more than {most_values} values"
             remedy = "pass the file that is meant"
             raise input_error(source.name, source.line(match.start()), fact, remedy)
 

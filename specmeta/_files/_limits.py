@@ -20,7 +20,10 @@ MAX_STREAM_BYTES = 256 * MIB
 MAX_DEPTH = 64
 """Nested containers, aliases expanded."""
 
-MAX_JSON_VALUES = 1_000_000
+MAX_LINES = 400_000
+"""Lines of a JSON Lines input."""
+
+MAX_JSON_VALUES = 500_000
 """Values of a JSON document."""
 
 MAX_YAML_VALUES = 100_000
@@ -107,8 +110,13 @@ def size(count: int) -> str:
     return f"{count} bytes"
 
 
+def breaks_in(content: bytes) -> int:
+    """Line breaks as editors count them: LF, CR and LF, CR."""
+    return content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")
+
+
 def decode(content: bytes, name: str, first_line: int = 1) -> str:
-    """The text of a document: UTF-8, with or without a byte-order mark.
+    """The text of a document: UTF-8, with or without a byte-order mark. Its lines end with LF.
 
     Raises:
         InputError: empty, or not UTF-8; names the offset of the first byte that is not.
@@ -123,8 +131,8 @@ def decode(content: bytes, name: str, first_line: int = 1) -> str:
     if bad >= 0:
         at = bad + len(content) - len(body)
         fact = f"is not UTF-8 text (byte {content[at]:#04x} at offset {at})"
-        line = first_line + content.count(b"\n", 0, at)
+        line = first_line + breaks_in(content[:at])
         raise input_error(name, line, fact, "save the file as UTF-8")
     if not text.strip():
         raise input_error(name, None, "is empty", "pass a file with content")
-    return text
+    return text.replace("\r\n", "\n").replace("\r", "\n")

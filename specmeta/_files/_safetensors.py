@@ -9,7 +9,7 @@ from ._json import parse
 from ._limits import MAX_TENSORS, input_error
 from ._paths import is_there, shown_path
 from ._reading import names_in, read_bytes
-from ._safetensors_header import MAX_HEADER_BYTES, Tensor, read_header
+from ._safetensors_header import MAX_HEADER_BYTES, MAX_HEADER_VALUES, Tensor, read_header
 
 _SINGLE = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
@@ -71,7 +71,7 @@ def tensor_shapes(directory: Path) -> dict[str, Tensor]:
 
 def _sharded(index: Path, directory: Path) -> Weights:
     content = read_bytes(index, root=directory, limit=MAX_HEADER_BYTES)
-    document = parse(content, shown_path(index), first_line=1, limit=MAX_HEADER_BYTES)
+    document = parse(content, shown_path(index), MAX_HEADER_BYTES, MAX_HEADER_VALUES)
     shards = _weight_map(document)
     files = sorted(set(shards.values()))
     absent = {file for file in files if not is_there(directory / file)}

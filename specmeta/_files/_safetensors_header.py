@@ -19,6 +19,7 @@ from ._paths import shown_path
 from ._reading import open_file, unreadable
 
 MAX_HEADER_BYTES = 32 * MIB
+MAX_HEADER_VALUES = 1_000_000  # about 8 of each tensor
 _PREFIX = 8
 _MAX_DIMS = 64
 _METADATA = "__metadata__"
@@ -94,7 +95,7 @@ def read_header(path: Path, directory: Path) -> dict[str, Tensor]:
             raise unreadable(name, problem) from None
     header: object = None
     if content.startswith(b"{"):  # no other byte may come first, not even a blank
-        header = parse(content, f"{name} (header)", first_line=1, limit=MAX_HEADER_BYTES).data
+        header = parse(content, f"{name} (header)", MAX_HEADER_BYTES, MAX_HEADER_VALUES).data
     if not isinstance(header, dict):
         raise input_error(name, None, "has a header that is not a JSON object", _SAVE_AGAIN)
     header.pop(_METADATA, None)

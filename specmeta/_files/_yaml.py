@@ -9,8 +9,9 @@ from ._document import Document
 from ._limits import MAX_DOCUMENT_BYTES, decode, input_error, size
 from ._yaml_builder import Builder, Event
 
-# Compiled when the first YAML file is read.
-_CONTROL = "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+# Compiled when the first YAML file is read. U+0085, U+2028 and U+2029 end a line for the parser,
+# as in YAML 1.1, and for nobody else.
+_REFUSED = "[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def parse_yaml(content: bytes, name: str) -> Document:
@@ -25,10 +26,10 @@ def parse_yaml(content: bytes, name: str) -> Document:
         fact = f"holds {size(len(content))} of YAML, more than the limit of {limit}"
         raise input_error(name, None, fact, "pass the file that is meant")
     text = decode(content, name)
-    control = re.search(_CONTROL, text)
-    if control is not None:
-        line = text.count("\n", 0, control.start()) + 1
-        fact = f"holds the control character U+{ord(control[0]):04X}"
+    refused = re.search(_REFUSED, text)
+    if refused is not None:
+        line = text.count("\n", 0, refused.start()) + 1
+        fact = f"holds the control character U+{ord(refused[0]):04X}"
         raise input_error(name, line, fact, 'write it as an escape in "double quotes"')
     builder = Builder(name)
     for event in _events(text, name):
