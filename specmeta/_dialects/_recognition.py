@@ -138,4 +138,4 @@ def not_recognized(
     told = f"{shown(found)}{beside} is no drafter that is read{why}"
     origin = Origin(document, path)
     rule = rules.CHECKPOINT_NOT_RECOGNIZED
-    return CheckpointError.of([finding(rule, origin.key, told, value=found, origin=origin)])
+    return CheckpointError.of([finding(rule, str(path[-1]), told, value=found, origin=origin)])
