@@ -43,6 +43,8 @@ def plain(value: object) -> object:
         return _unicode(value)
     if isinstance(value, int) and value.bit_length() > _WIDEST:
         return show(value)
+    if isinstance(value, list | tuple):  # whatever the list was written as
+        return f"{len(value)} items"
     return value if type(value) in (int, float, bool, type(None)) else show(value)
 
 

@@ -355,6 +355,10 @@ CONFIGS = [
     _draft("mask negative", "mask_token_out_of_range", "mask_token_id", None, mask_token_id=-1),
     _draft("block of 0", "block_size_out_of_range", "block_size", None, block_size=0),
     _draft("block of 1026", "block_size_out_of_range", "block_size", None, block_size=1026),
+    *(
+        _draft(f"{name} of 10**15", "less_than_equal", name, None, **{name: 10**15})
+        for name in ("hidden_size", "num_layers", "vocab_size", "num_key_value_heads", "head_dim")
+    ),
     _draft("mask none", "int_type", "mask_token_id", None, mask_token_id=None),
     _draft(
         "heads do not divide",

@@ -24,7 +24,7 @@ def test_static_fields_are_the_deployments() -> None:
     other: dict[str, Any] = {"window_size": 64, "layers_to_capture": [1, 3]}
     findings = found(row({7: (0, 4)}, **other), row({}, {7: 8}, **other), row({}, {7: 8}))
     assert short(findings) == [
-        ("static_part_differs", "layers_to_capture", None, "a tuple of 2", 1),
+        ("static_part_differs", "layers_to_capture", None, "2 items", 1),
         ("static_part_differs", "window_size", None, 64, 1),
     ]
     assert findings[0].fact == "(1, 3) is not the deployment's (0, 2)"
@@ -101,9 +101,9 @@ def test_an_invalid_step_is_found_and_does_not_accuse_the_later_ones() -> None:
     findings = found(
         row({5: (0, 4)}), broken, row({8: (5, 4)}, {7: 8}), row({5: (0, 4)}), row(finished=(9,))
     )
-    assert short(findings) == [("lengths_disagree", "seq_lens", None, "a tuple of 1", 2)]
+    assert short(findings) == [("lengths_disagree", "seq_lens", None, "1 items", 2)]
     assert short(found(broken, SEED, row(finished=(7,)), row({}, {7: 8}))) == [
-        ("lengths_disagree", "seq_lens", None, "a tuple of 1", 1),
+        ("lengths_disagree", "seq_lens", None, "1 items", 1),
         ("request_released", "request_ids", 0, 7, 4),
     ]
 
