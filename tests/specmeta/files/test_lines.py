@@ -67,3 +67,13 @@ def test_the_whole_input_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         "steps.jsonl:3: the input holds more than the limit of 16 bytes; "
         "split it into several files"
     )
+
+
+def test_the_number_of_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _lines.MAX_LINES >= 100_000  # of a recording
+    monkeypatch.setattr(_lines, "MAX_LINES", 3)
+    documents = read_json_lines(io.BytesIO(b"[1]\n\n[3]\n[4]\n"), "steps.jsonl")
+    assert [next(documents).data, next(documents).data] == [[1], [3]]
+    assert refusal(next, documents) == (
+        "steps.jsonl:4: the input holds more than the limit of 3 lines; split it into several files"
+    )
