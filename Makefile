@@ -56,7 +56,7 @@ fuzz-minute: $(STAMP)
 
 fuzz-atheris: $(STAMP) ## Fuzz the readers by coverage, with atheris, which it installs.
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet 'atheris>=3'
-	mkdir -p build/fuzz/corpus
+	$(BIN)/python -m tests.fuzz.write_seeds build/fuzz/corpus
 	cd build/fuzz && ../../$(BIN)/python ../../tests/fuzz/fuzz_readers.py \
 		-max_total_time=$(SPECMETA_FUZZ_SECONDS) -max_len=4096 -rss_limit_mb=1024 corpus
 
