@@ -356,7 +356,7 @@ CONFIGS = [
     _draft("block of 0", "block_size_out_of_range", "block_size", None, block_size=0),
     _draft("block of 1026", "block_size_out_of_range", "block_size", None, block_size=1026),
     *(
-        _draft(f"{name} of 10**15", "less_than_equal", name, None, **{name: 10**15})
+        Bad(f"{name} of 10**15", DSparkDrafterConfig, {name: 10**15}, "less_than_equal", name)
         for name in ("hidden_size", "num_layers", "vocab_size", "num_key_value_heads", "head_dim")
     ),
     _draft("mask none", "int_type", "mask_token_id", None, mask_token_id=None),
