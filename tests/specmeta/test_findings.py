@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from specmeta import read_drafter_config
 from specmeta._errors import line_error, show, validation_error
 from specmeta._files import parse_json
-from specmeta._findings import Finding, InputError, Origin, finding, findings_of
+from specmeta._findings import Finding, InputError, Origin, Origins, finding, findings_of
 from specmeta._pairs import gathered
 from specmeta._rules import FACTS_DISAGREE
 from specmeta._text import named, printable, shown
@@ -82,13 +82,10 @@ def test_the_name_of_a_field_is_cut_in_messages() -> None:
 
 def test_what_the_caller_states_is_in_no_file(tmp_path: Path) -> None:
     document = parse_json(b'{"drafter":\n{"block_size": 7}}', "d.json")
-    written = {("block_size",): Origin(document, ("drafter", "block_size"))}
-    for sources, place in (
-        ([({"block_size": 7}, written), ({"block_size": 5}, {})], ("d.json", 2)),
-        ([({"block_size": 7}, {}), ({"block_size": 5}, {})], (None, None)),
-    ):
+    written: Origins = {("block_size",): Origin(document, ("drafter", "block_size"))}
+    for origins, place in ((written, ("d.json", 2)), ({}, (None, None))):
         with pytest.raises(InputError) as caught:
-            gathered(sources, None)
+            gathered([({"block_size": 7}, origins), ({"block_size": 5}, {})], None)
         (found,) = caught.value.findings
         assert (found.field, found.file, found.line) == ("block_size", *place)
     source = Path(__file__).parents[1] / "data" / "checkpoints"

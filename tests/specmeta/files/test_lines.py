@@ -7,6 +7,7 @@ import io
 import pytest
 
 from specmeta._files import _lines, read_json_lines
+from specmeta._files._limits import MAX_LINES
 
 from .samples import refusal
 
@@ -70,7 +71,7 @@ def test_the_whole_input_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_number_of_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _lines.MAX_LINES >= 100_000  # of a recording
+    assert MAX_LINES >= 100_000  # of a recording
     monkeypatch.setattr(_lines, "MAX_LINES", 3)
     documents = read_json_lines(io.BytesIO(b"[1]\n\n[3]\n[4]\n"), "steps.jsonl")
     assert [next(documents).data, next(documents).data] == [[1], [3]]
