@@ -7,6 +7,7 @@ from .._findings import Origin
 
 _NUMBERS = ("rms_norm_eps", "rope_theta")
 _WIDEST = 64
+_LONGEST = 16
 
 
 class Found(NamedTuple):
@@ -35,10 +36,10 @@ def same(left: object, right: object) -> bool:
     return type(left) is type(right) and left == right
 
 
-def shown(value: object) -> str:
-    """Short text of a value; a short list as JSON has it."""
-    if isinstance(value, list | tuple) and len(value) <= 16:
-        return f"[{', '.join(map(show, value))}]"
+def shown(value: object, depth: int = 2) -> str:
+    """Short text of a value; a short list as JSON has it, as are those in it."""
+    if isinstance(value, list | tuple) and len(value) <= _LONGEST and depth:
+        return f"[{', '.join(shown(item, depth - 1) for item in value)}]"
     return show(value)
 
 

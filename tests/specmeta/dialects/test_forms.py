@@ -237,3 +237,10 @@ def test_ids_are_not_judged_where_the_targets_layers_are_not_known() -> None:
 def test_a_file_that_is_no_object_is_refused(raw: object) -> None:
     with pytest.raises(CheckpointError, match=f"holds a {type(raw).__name__}; expected an object"):
         read_drafter(Document("config.json", raw))
+
+
+def test_an_architecture_is_shown_as_it_is_written_and_cut() -> None:
+    nested = {"architectures": [["Qwen3DSparkModel"], "x" * 1000]}
+    told = str(refused(lambda: dialect_of(changed(QWEN, nested))))
+    assert "[['Qwen3DSparkModel'], 'xxx" in told
+    assert len(told) < 300
