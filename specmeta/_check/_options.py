@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .._findings import NOTHING, Finding
-from .._parts import STATED
 
 _LAYOUTS = {
     "deepspec": "DeepSpec",
@@ -30,8 +29,8 @@ class Options(NamedTuple):
 
 
 def file_of(found: Finding) -> str | None:
-    """The file that a finding points to; a fact on the command line is in none."""
-    return None if found.file == STATED else found.file
+    """The file that a finding points to."""
+    return found.file
 
 
 def layout_of(dialect: str) -> str:
