@@ -26,9 +26,6 @@ from ._overrides import CompileKey, RuleOverride
 from ._rules import PART_UNREADABLE
 from ._target import TargetConfig
 
-STATED = "--state"
-"""Stands for the file of a fact that the caller states."""
-
 
 @dataclass(slots=True)
 class Parts:
