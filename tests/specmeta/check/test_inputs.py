@@ -57,7 +57,7 @@ def test_a_fact_that_no_file_states_is_asked_for() -> None:
 def test_a_stated_fact_may_not_contradict_the_file() -> None:
     result = check(QWEN, "--state", "block_size=5")
     assert result.code == 1
-    assert result.lines[1].startswith("--state: error block_size: 5 although block_size says 7; ")
+    assert result.lines[1].startswith("error block_size: 5 although block_size says 7; ")
     sarif = json.loads(check(QWEN, "--state", "block_size=5", "--format", "sarif").out)
     (place,) = sarif["runs"][0]["results"][0]["locations"]
     assert place["physicalLocation"] == {"artifactLocation": {"uri": QWEN.as_uri()}}
