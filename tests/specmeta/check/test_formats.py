@@ -216,7 +216,7 @@ def test_github_commands_are_escaped() -> None:
         "::error title=unreadable::y: gone%0Afor good",
         (
             "::error file=a%2Cb%3Ac%25.yaml,line=3,title=draft_beyond_block"
-            "::decoding.max_draft_len: 9 %25 of%0Ait; a: b, c"
+            "::decoding.max_draft_len: 9 %25 of\\nit; a: b, c"
         ),
     ]
 
