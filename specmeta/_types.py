@@ -40,7 +40,7 @@ DraftLen = Annotated[int, Gt(0), Le(MAX_DRAFT_LEN)]  # also keeps the sets of th
 LayerCount = Annotated[int, Gt(0), Le(2**16)]
 Width = Annotated[int, Gt(0), Le(2**24)]
 MarkovRank = Annotated[int, Ge(0), Le(2**24)]
-VocabSize = Annotated[int, Gt(0), Le(2**32)]
+VocabSize = Annotated[int, Gt(0), Le(2**31)]
 
 # Rules of their own, checked in the models, bound these.
 MAX_BLOCK_SIZE = MAX_DRAFT_LEN + 1
@@ -49,7 +49,7 @@ BlockSize = Annotated[
     int, WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MAX_BLOCK_SIZE})
 ]
 MaskTokenId = Annotated[
-    int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 2**32 - 1})
+    int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 2**31 - 1})
 ]
 EvenWidth = Annotated[
     int,

@@ -184,13 +184,13 @@ _BAD_CONFIGS: list[tuple[dict[str, Any], str]] = [
         "sliding_window: is not stated by this file",
     ),
     ({"rope_parameters": {"rope_theta": float("nan")}}, "'NaN' is not a finite number"),
-    ({"num_hidden_layers": 10**7, "layer_types": ...}, "num_hidden_layers is 10000000, but there"),
-    ({"hidden_size": 2**62}, f"hidden_size is {2**62}, but no tensor is wider than 97; use the"),
-    ({"vocab_size": 2**62}, f"vocab_size is {2**62}, but no vocabulary is that large"),
-    ({"head_dim": 2**36}, f"head_dim is {2**36}, but no tensor is wider than 97"),
+    ({"num_hidden_layers": 60_000, "layer_types": ...}, "num_hidden_layers is 60000, but there"),
+    ({"hidden_size": 2**24}, f"hidden_size is {2**24}, but no tensor is wider than 97; use the"),
+    ({"vocab_size": 2**62}, f"vocab_size: {2**62} is not less than or equal to {2**31}"),
+    ({"head_dim": 2**24}, f"head_dim is {2**24}, but no tensor is wider than 97"),
     (
         {"block_size": 2**40, "max_position_embeddings": ...},
-        f"block_size is {2**40}, but no block is that long; use the config.json that",
+        f"block_size: {2**40} is outside 1 ... 1025; use the checkpoint's block_size",
     ),
     ({"block_size": 300}, "block_size is 300, but max_position_embeddings is 256"),
 ]

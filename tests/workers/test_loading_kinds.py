@@ -176,9 +176,9 @@ _BAD_DFLASH: list[tuple[dict[str, Any], str]] = [
         {"rms_norm_eps": ...},
         "rms_norm_eps: not stated by the checkpoint, and a draft model needs them",
     ),
-    ({"num_hidden_layers": 10**7, "layer_types": ...}, "num_hidden_layers is 10000000, but there"),
+    ({"num_hidden_layers": 60_000, "layer_types": ...}, "num_hidden_layers is 60000, but there"),
     ({"block_size": 300}, "block_size is 300, but max_position_embeddings is 256"),
-    ({"intermediate_size": 2**40}, "intermediate_size is 1099511627776, but no tensor is wider"),
+    ({"intermediate_size": 2**24}, "intermediate_size is 16777216, but no tensor is wider"),
 ]
 
 
@@ -215,7 +215,7 @@ _BAD_MTP: list[tuple[dict[str, Any], str]] = [
         "layer_types: is not one type for each of the 1 layers",
     ),
     ({"attention_bias": True}, "attention_bias is True, but only False is implemented"),
-    ({"head_dim": 2**36}, "head_dim is 68719476736, but no tensor is wider than 32; use"),
+    ({"head_dim": 2**24}, "head_dim is 16777216, but no tensor is wider than 32; use"),
 ]
 
 

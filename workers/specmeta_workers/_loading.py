@@ -122,14 +122,11 @@ def _check_sizes(
         "intermediate_size": (config.intermediate_size or 0, largest, widest),
         "num_attention_heads": (config.num_attention_heads or 0, largest, widest),
         "head_dim": (config.head_dim or 0, largest, widest),
-        # The tensors of this size may all be the target's.
-        "vocab_size": (config.vocab_size, max(largest, 2**31), "no vocabulary is that large"),
     }
-    if not isinstance(config, MTPDrafterConfig):
-        longest, why = config.max_position_embeddings, "no block is that long"
-        if longest is not None:
-            why = f"max_position_embeddings is {longest}"
-        limits["block_size"] = (config.block_size, longest or 2**20, why)
+    longest = config.max_position_embeddings
+    if not isinstance(config, MTPDrafterConfig) and longest is not None:
+        why = f"max_position_embeddings is {longest}"
+        limits["block_size"] = (config.block_size, longest, why)
     if isinstance(config, DSparkDrafterConfig):
         limits["markov_rank"] = (config.markov_rank, largest, widest)
     for key, (size, limit, why) in limits.items():
