@@ -168,6 +168,7 @@ _BAD_CONFIGS: list[tuple[dict[str, Any], str]] = [
     ({"dflash_config": {}}, "'Qwen3DSparkModel' with a dflash_config is no drafter that is read"),
     ({"attention_bias": True}, "attention_bias is True, but only False is implemented"),
     ({"hidden_act": "gelu"}, "hidden_act is 'gelu', but only 'silu' is implemented"),
+    ({"rope_is_neox_style": False}, "rope_is_neox_style is False, but only True is implemented"),
     ({"is_causal": True}, "window_causality: causal is not implemented by DSparkDraftModel"),
     ({"draft_vocab_size": 50}, r"draft_vocab_size: 50 is not vocab_size \(97\), and no map"),
     ({"rope_theta": 5.0}, "rope_parameters.rope_theta: 10000.0 although rope_theta says 5.0; keep"),

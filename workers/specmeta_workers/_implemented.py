@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from ._checkpoint import Config
 
 _ARCHITECTURES = ("Qwen3DSparkModel", "DFlashDraftModel", "Qwen3MTPModel")
-_ONLY: dict[str, object] = {"attention_bias": False, "mlp_bias": False, "hidden_act": "silu"}
+_ONLY: dict[str, object] = {
+    "attention_bias": False,
+    "mlp_bias": False,
+    "hidden_act": "silu",
+    "rope_is_neox_style": True,
+    "is_neox_style": True,
+}
 
 
 def check_implemented(config: Config) -> None:
