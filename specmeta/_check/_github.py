@@ -2,30 +2,43 @@
 
 from collections.abc import Iterator
 
+from .._text import printable
 from ._options import file_of
 from ._report import Report
+from ._text import STOPPED
 
 _COMMANDS = {"error": "error", "warning": "warning", "overridden": "notice"}
 
 
 def commands(report: Report) -> Iterator[str]:
-    """One command a finding, and one for each input that could not be read."""
+    """One command a finding, and one for each input that could not be read, or not to its end."""
     for item in report.inputs:
         for message in item.unreadable:
-            yield f"::error title=unreadable::{_data(message)}"
+            yield _command("error", message, title="unreadable")
         for found in item.findings:
-            properties = {"file": file_of(found), "line": found.line, "title": found.rule}
-            given = ",".join(
-                f"{name}={_property(str(value))}"
-                for name, value in properties.items()
-                if value is not None
-            )
             reason = "" if found.reason is None else f" (overridden: {found.reason})"
-            yield f"::{_COMMANDS[found.severity]} {given}::{_data(found.message + reason)}"
+            file = file_of(found)
+            yield _command(
+                _COMMANDS[found.severity],
+                found.message + reason,
+                file=file,
+                line=None if file is None else found.line,
+                title=found.rule,
+            )
+        if item.stopped:
+            yield _command("error", f"{item.path}: {STOPPED}", title="stopped")
+
+
+def _command(name: str, message: str, **properties: object) -> str:
+    given = ",".join(
+        f"{key}={_property(str(value))}" for key, value in properties.items() if value is not None
+    )
+    return f"::{name} {given}::{_data(message)}"
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    """Each line printable, and joined by the escape of a line break."""
+    return "%0A".join(printable(line).replace("%", "%25") for line in text.split("\n"))
 
 
 def _property(text: str) -> str:

@@ -4,21 +4,47 @@ from pathlib import Path
 from typing import Literal
 
 from .._deployment_file import is_deployment
-from .._files import Document, is_directory, is_there, read_document
+from .._errors import show
+from .._files import Document, is_directory, is_there, read_document, shown_path
 from .._findings import InputError
 
 Kind = Literal["deployment", "checkpoint", "arguments", "steps"]
 
 _CHECKPOINT_KEYS = {"architectures", "model_type", "speculators_model_type", "speculators_config"}
 _STEP_KEYS = {"request_ids", "seq_lens", "context_positions", "num_contexts"}
-_READ = (
-    "a deployment file, a checkpoint's config.json, engine arguments and recorded metadata are read"
+_WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".npz"}
+_NO_PATH = "an empty PATH names nothing; give a file or a directory, '.' for the one you are in"
+_NO_CHECKPOINT = (
+    "holds neither a config.json nor a target/; pass a checkpoint directory, one with target/ and "
+    "drafter/, or a file"
 )
+_READ = (
+    "pass a deployment file (target, drafter, decoding, engine), a checkpoint's config.json, "
+    "engine arguments that hold speculation, or recorded metadata"
+)
+_EMPTY = "holds no steps; write one object of metadata fields a step"
 
 
 def is_pair(path: Path) -> bool:
     """Whether a directory holds a target, beside its drafter or with it inside."""
     return is_directory(path / "target") and not is_there(path / "config.json")
+
+
+def check_place(path: str) -> None:
+    """Refuse what no content is needed to know of.
+
+    Raises:
+        InputError: it names nothing that is read, and the message says what to pass instead.
+
+    """
+    if not path:
+        raise InputError(_NO_PATH)
+    place = Path(path)
+    if is_directory(place):
+        if not is_pair(place) and not is_there(place / "config.json"):
+            raise InputError(f"{shown_path(path)}: {_NO_CHECKPOINT}")
+    elif place.suffix in _WEIGHTS and is_there(place):
+        raise InputError(f"{shown_path(path)}: {_weights(place)}")
 
 
 def open_input(path: Path) -> Document:
@@ -44,7 +70,9 @@ def kind_of(document: Document) -> Kind:
     """
     data = document.data
     if isinstance(data, list):
-        if data and all(isinstance(item, dict) and item.keys() & _STEP_KEYS for item in data):
+        if not data:
+            raise no_steps(document.name)
+        if any(isinstance(item, dict) and item.keys() & _STEP_KEYS for item in data):
             return "steps"
     elif isinstance(data, dict):
         if len(data.keys() & _STEP_KEYS) > 1:
@@ -55,7 +83,9 @@ def kind_of(document: Document) -> Kind:
             return "deployment"
         if engine_name(document) is not None:
             return "arguments"
-    raise InputError(f"{document.name}: is not recognised; {_READ}")
+        if "weight_map" in data:
+            raise InputError(f"{document.name}: {_weights(Path(document.name))}")
+    raise InputError(f"{document.name}: is not recognised ({_content(data)}); {_READ}")
 
 
 def engine_name(document: Document) -> str | None:
@@ -63,3 +93,22 @@ def engine_name(document: Document) -> str | None:
     from .._arguments import engine_of
 
     return engine_of(document)
+
+
+def no_steps(name: str) -> InputError:
+    """The error of a recording without a step."""
+    return InputError(f"{name}: {_EMPTY}")
+
+
+def _weights(place: Path) -> str:
+    return f"belongs to a checkpoint's weights; pass its directory, {shown_path(place.parent)}"
+
+
+def _content(data: object) -> str:
+    """What a document holds, as far as it helps to see which file it is."""
+    if not isinstance(data, dict):
+        return show(data)
+    if not data:
+        return "an empty object"
+    keys = ", ".join(show(key) for key in [*data][:4])
+    return f"an object with {keys}" + (f" and {len(data) - 4} other keys" if len(data) > 4 else "")

@@ -13,18 +13,22 @@ _FIELDS = (
 
 
 def as_json(report: Report) -> str:
-    """``{"version": 1, "inputs": [...], "errors": n, "warnings": n}``, indented."""
+    """One object, as docs/check.md describes it, indented."""
     content = {
         "version": VERSION,
         "inputs": [_input(item) for item in report.inputs],
         "errors": report.count("error"),
         "warnings": report.count("warning"),
+        "unreadable": report.unreadable,
     }
     return json.dumps(content, indent=2)
 
 
 def _input(item: InputReport) -> dict[str, object]:
     memory, slots = item.memory, item.slots
+    sizes = None
+    if memory is not None:
+        sizes = {**memory._asdict(), "total": memory.total, "not_stated": item.not_stated}
     return {
         "path": item.path,
         "kind": item.kind,
@@ -32,7 +36,8 @@ def _input(item: InputReport) -> dict[str, object]:
         "notes": item.notes,
         "unreadable": item.unreadable,
         "findings": [_finding(found) for found in item.findings],
-        "memory": None if memory is None else {**memory._asdict(), "total": memory.total},
+        "stopped": item.stopped,
+        "memory": sizes,
         "slots": None if slots is None else slots._asdict(),
     }
 

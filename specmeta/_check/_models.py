@@ -2,77 +2,94 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from .._checkpoint import Checkpoint, open_checkpoint
 from .._deployment import Deployment
 from .._dialects import dialect_of, has_bundled_drafter, read_target
-from .._files import Document, is_there
-from .._findings import CheckpointError
+from .._files import Document, is_there, shown_path
+from .._findings import CheckpointError, InputError
 from .._pairs import Stated, add_drafter, add_target, gathered
 from .._parts import Parts
-from ._options import Options, layout_of
+from ._inputs import is_pair
+from ._options import CheckOptions, layout_of, method_of
 from ._report import InputReport
 
 _NO_ENGINE = "no engine is given: only the rules between target and drafter were checked"
 
 
-def check_pair(item: InputReport, directory: Path, options: Options) -> None:
+def check_pair(item: InputReport, directory: Path, options: CheckOptions) -> None:
     """A directory with ``target/``, and ``drafter/`` unless the target holds its drafter."""
     item.kind = "pair"
     drafter = directory / "drafter"
     given = drafter if is_there(drafter) else None
+    item.used.add("roots")
     _pair(item, directory / "target", given, options, within=(directory, *options.roots))
 
 
-def check_checkpoint(item: InputReport, path: Path, options: Options) -> None:
+def check_checkpoint(item: InputReport, path: Path, options: CheckOptions) -> None:
     """A checkpoint: a drafter, a target, or both in one."""
     checkpoint = open_checkpoint(path)
-    if _is_drafter(checkpoint.document):
-        if options.target is not None:
-            item.kind = "pair"
-            _pair(item, options.target, path, options)
-        else:
-            item.kind = "drafter"
-            _drafter(item, checkpoint, options)
-    elif options.drafter is not None or has_bundled_drafter(checkpoint.document):
+    document = checkpoint.document
+    if options.target is not None:
+        item.used.add("target")
+        if has_bundled_drafter(document):
+            fact = "holds its drafter itself, and is no drafter for another --target"
+            raise InputError(f"{document.name}: {fact}; leave out --target")
+        dialect_of(document)
         item.kind = "pair"
-        _pair(item, path, options.drafter, options)
+        _pair(item, _named("target", options.target), path, options)
+    elif _is_drafter(document):
+        item.kind = "drafter"
+        _drafter(item, checkpoint, options)
+    elif options.drafter is not None:
+        item.kind = "pair"
+        item.used.add("drafter")
+        _pair(item, path, _named("drafter", options.drafter), options)
+    elif has_bundled_drafter(document):
+        item.kind = "pair"
+        _pair(item, path, None, options)
     else:
         item.kind = "target"
         parts = Parts()
         with parts.reading():
             add_target(parts, checkpoint)
-        item.notes.append("target checkpoint without a drafter")
+        item.notes.append("target checkpoint without a drafter: give it with --drafter DIR")
         _collect(item, parts)
 
 
 def check_arguments(
-    item: InputReport, document: Document, engine: str, options: Options
+    item: InputReport, document: Document, engine: str, options: CheckOptions
 ) -> Deployment | None:
     """An engine's arguments, with the pair that they are for where it is given."""
     from .._argument_files import add_arguments, drafter_facts
     from .._arguments import ENGINES
 
     item.kind, item.dialect = "arguments", engine
+    item.used |= {"target", "drafter"}
     item.notes.append(f"{ENGINES[engine]} arguments")
     parts = Parts()
     target = drafter = None
     sources: list[Stated] = [(options.stated, {})]
     with parts.reading():
         if options.target is not None:
-            target = open_checkpoint(options.target)
+            target = open_checkpoint(_named("target", options.target))
             add_target(parts, target)
     with parts.reading():
         sources.append(drafter_facts(add_arguments(parts, document, engine, target)))
     with parts.reading():
         if options.drafter is not None:
-            drafter = open_checkpoint(options.drafter)
+            drafter = open_checkpoint(_named("drafter", options.drafter))
         if drafter is not None or (target is not None and has_bundled_drafter(target.document)):
             method = options.decoding_type
             if parts.decoding is not None:
                 method = parts.decoding.decoding_type
+            item.used |= {"stated", "decoding_type"}
             facts = gathered(sources, method)
             add_drafter(parts, drafter, target, facts, weights=options.weights)
+    with parts.reading():
+        if parts.decoding is not None:
+            _check_method(document.name, parts.decoding.decoding_type, options)
     if target is None or parts.drafter is None:
         item.notes.append("not checked against a pair: give --target DIR and --drafter DIR")
     return _collect(item, parts)
@@ -82,11 +99,12 @@ def _pair(
     item: InputReport,
     target_path: Path,
     drafter_path: Path | None,
-    options: Options,
+    options: CheckOptions,
     *,
     within: Sequence[Path] = (),
 ) -> None:
     parts, target, drafter = Parts(), None, None
+    item.used |= {"stated", "decoding_type"}
     with parts.reading():
         target = open_checkpoint(target_path, within=within)
         add_target(parts, target)
@@ -95,20 +113,49 @@ def _pair(
             drafter = open_checkpoint(drafter_path, within=within)
         facts = gathered([(options.stated, {})], options.decoding_type)
         add_drafter(parts, drafter, target, facts, weights=options.weights)
+        _check_read_method(drafter or target, parts, options)
     _recognised(item, parts, bundled=drafter_path is None)
     if parts.target is not None and parts.drafter is not None:
         item.notes.append(_NO_ENGINE)
     _collect(item, parts)
 
 
-def _drafter(item: InputReport, checkpoint: Checkpoint, options: Options) -> None:
+def _drafter(item: InputReport, checkpoint: Checkpoint, options: CheckOptions) -> None:
     parts = Parts()
+    item.used |= {"stated", "decoding_type"}
     with parts.reading():
         facts = gathered([(options.stated, {})], options.decoding_type)
         add_drafter(parts, checkpoint, None, facts, weights=options.weights)
+        _check_read_method(checkpoint, parts, options)
     _recognised(item, parts, bundled=False)
     item.notes.append("checked alone: give its target with --target DIR to check the pair")
     _collect(item, parts)
+
+
+def _named(option: Literal["target", "drafter"], path: Path) -> Path:
+    """The checkpoint that an option names.
+
+    Raises:
+        InputError: it is the directory of a pair.
+
+    """
+    if not is_pair(path):
+        return path
+    inner = shown_path(path / option)
+    raise InputError(f"--{option} {shown_path(path)}: holds a pair; pass {inner}")
+
+
+def _check_read_method(checkpoint: Checkpoint | None, parts: Parts, options: CheckOptions) -> None:
+    if checkpoint is not None and parts.drafter is not None:
+        _check_method(checkpoint.document.name, parts.drafter.decoding_type, options)
+
+
+def _check_method(name: str, found: str, options: CheckOptions) -> None:
+    """Refuse a method that is asked for and not there."""
+    asked = options.decoding_type
+    if asked is not None and asked != found:
+        fact = f"is of {method_of(found)} drafter, not of {method_of(asked)} one"
+        raise InputError(f"{name}: {fact}; correct --decoding-type, or leave it out")
 
 
 def _is_drafter(document: Document) -> bool:
@@ -145,8 +192,6 @@ def _recognised(item: InputReport, parts: Parts, *, bundled: bool) -> None:
 
 def _collect(item: InputReport, parts: Parts) -> Deployment | None:
     deployment = parts.compose()
-    item.findings.extend(parts.findings)
+    item.add(parts.findings)
     item.unreadable.extend(parts.unreadable)
-    if deployment is None or any(found.severity == "error" for found in parts.findings):
-        return None
-    return deployment
+    return None if item.has_errors else deployment

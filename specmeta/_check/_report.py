@@ -1,5 +1,6 @@
 """What a check found in each input, and the exit code that follows."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -8,6 +9,9 @@ from .._engine import EngineConfig
 from .._findings import Finding
 from .._memory import BufferSizes, buffer_sizes
 from .._rules import PART_UNREADABLE
+
+MAX_FINDINGS = 1000
+"""Findings of one input; behind them it is not read on."""
 
 
 class Slots(NamedTuple):
@@ -43,12 +47,35 @@ class InputReport:
     findings: list[Finding] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     """Messages of what could not be read at all."""
+    stopped: bool = False
+    """Whether there is more than `MAX_FINDINGS`, so that the rest was not read."""
     memory: BufferSizes | None = None
+    not_stated: tuple[str, ...] = ()
+    """Facts of the drafter without which the memory is not known."""
     slots: Slots | None = None
+    used: set[str] = field(default_factory=set)
+    """Names of the options that were of use to this input, given or not."""
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether something is wrong with it that is not overridden."""
+        return any(found.severity == "error" for found in self.findings)
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        """Take findings, in their order, as far as the limit."""
+        for found in findings:
+            if len(self.findings) == MAX_FINDINGS:
+                self.stopped = True
+                return
+            self.findings.append(found)
 
     def describe(self, deployment: Deployment) -> None:
         """Note what a valid deployment takes."""
         self.memory = buffer_sizes(deployment)
+        if self.memory.slot_state is None:
+            names = ("num_key_value_heads", "head_dim")
+            drafter = deployment.drafter
+            self.not_stated = tuple(name for name in names if getattr(drafter, name) is None)
         self.slots = slots_of(deployment.engine)
 
 
@@ -67,17 +94,24 @@ class Report:
         """The last line of a report."""
         errors, warnings = self.count("error"), self.count("warning")
         found = f"{_plural(errors, 'error')}, {_plural(warnings, 'warning')}"
+        if self.unreadable:
+            found += f", {self.unreadable} unreadable"
         return f"{found} in {_plural(len(self.inputs), 'input')}"
+
+    @property
+    def unreadable(self) -> int:
+        """Inputs that could not be read, as a whole or in part."""
+        return sum(bool(item.unreadable) for item in self.inputs)
 
     def exit_code(self, *, strict: bool) -> int:
         """0 valid, 1 findings, 2 where an input, or a part of one, could not be read."""
-        unreadable = any(
-            item.unreadable or any(f.rule == PART_UNREADABLE.name for f in item.findings)
-            for item in self.inputs
-        )
-        if unreadable:
+        if self.unreadable or any(
+            found.rule == PART_UNREADABLE.name for item in self.inputs for found in item.findings
+        ):
             return 2
-        return 1 if self.count("error") or (strict and self.count("warning")) else 0
+        if self.count("error") or any(item.stopped for item in self.inputs):
+            return 1
+        return 1 if strict and self.count("warning") else 0
 
 
 def slots_of(engine: EngineConfig) -> Slots:

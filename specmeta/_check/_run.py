@@ -1,29 +1,53 @@
 """Everything that is checked of each input; nothing an input holds ends the check of another."""
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from .._deployment import Deployment
 from .._deployment_file import read_deployment_file
-from .._files import Document, is_directory, is_there, open_file, read_json_lines, shown_path
-from .._findings import InputError
+from .._files import Document, is_directory, open_file, read_json_lines, shown_path
+from .._findings import Finding, InputError
 from .._parts import Parts
-from ._inputs import engine_name, is_pair, kind_of, open_input
-from ._options import Options, layout_of
-from ._report import InputReport, Report
+from ._inputs import check_place, engine_name, is_pair, kind_of, no_steps, open_input
+from ._options import STDIN, CheckOptions, layout_of, method_of, unused
+from ._report import MAX_FINDINGS, InputReport, Report
+
+if TYPE_CHECKING:
+    from .._steps import Step
 
 _STDIN = "-"
+_NO_STDIN = f"{STDIN}: is closed; pipe the recorded metadata, or pass a file"
+_ONCE = "standard input can be read once; name '-' once, and pass files for the rest"
+_STREAMED = "--deployment reads no standard input; pass a file"
+_EXPECTED = "pass a deployment file, or engine arguments beside --target and --drafter"
+_ALONE = ", compared with each other: give --deployment FILE to compare with one"
 
 
-def check(paths: Sequence[str], options: Options, stdin: Callable[[], BinaryIO]) -> Report:
-    """Check every input, in order; the deployment that steps belong to comes first."""
-    return _Check(options, stdin).run(paths)
+def check(
+    paths: Sequence[str], options: CheckOptions, stdin: Callable[[], BinaryIO | None]
+) -> Report:
+    """Check every input, in order; the deployment that steps belong to comes first.
+
+    Raises:
+        InputError: an option is of no use, or standard input would be read twice.
+
+    """
+    if str(options.deployment) == _STDIN:
+        raise InputError(_STREAMED)
+    if [*paths].count(_STDIN) > 1:
+        raise InputError(_ONCE)
+    report = _Check(options, stdin).run(paths)
+    if not report.unreadable:  # else one of those may be what an option is for
+        problem = unused(options, {name for item in report.inputs for name in item.used})
+        if problem is not None:
+            raise InputError(problem)
+    return report
 
 
 class _Check:
-    def __init__(self, options: Options, stdin: Callable[[], BinaryIO]) -> None:
+    def __init__(self, options: CheckOptions, stdin: Callable[[], BinaryIO | None]) -> None:
         self._options = options
         self._stdin = stdin
         self._deployment: Deployment | None = None
@@ -31,20 +55,32 @@ class _Check:
     def run(self, paths: Sequence[str]) -> Report:
         inputs = []
         given = self._options.deployment
-        if given is not None:
-            item, self._deployment = self._report(str(given))
-            if str(given) not in paths:
-                inputs.append(item)
-        inputs += [self._report(path)[0] for path in paths]
+        place = None if given is None else os.path.realpath(given)
+        first = None if given is None else self._given(str(given))
+        if first is not None and all(_place(path) != place for path in paths):
+            inputs.append(first)
+        for path in paths:
+            again = first is not None and _place(path) == place
+            inputs.append(first if first is not None and again else self._report(path)[0])
         return Report(tuple(inputs))
 
+    def _given(self, path: str) -> InputReport:
+        """What `--deployment` names."""
+        item, self._deployment = self._report(path)
+        broken = item.kind in ("deployment", "arguments") and item.has_errors
+        if self._deployment is None and not broken and not item.unreadable:
+            what = "arguments without their pair" if item.kind == "arguments" else item.kind
+            fact = f"is no deployment for --deployment ({what})"
+            item.unreadable.append(f"{item.path}: {fact}; {_EXPECTED}")
+        return item
+
     def _report(self, path: str) -> tuple[InputReport, Deployment | None]:
-        item = InputReport(path="<stdin>" if path == _STDIN else shown_path(path))
+        item = InputReport(path=STDIN if path == _STDIN else shown_path(path))
         deployment = None
         try:
             deployment = self._input(item, path)
         except InputError as error:
-            item.findings.extend(error.findings)
+            item.add(error.findings)
             if not error.findings:
                 item.unreadable.append(str(error))
         if deployment is not None:
@@ -52,12 +88,20 @@ class _Check:
         return item, deployment
 
     def _input(self, item: InputReport, path: str) -> Deployment | None:
-        place = Path(path)
-        if path == _STDIN or place.suffix == ".jsonl":
-            self._stream(item, place)
+        if path == _STDIN:
+            stream = self._stdin()
+            if stream is None:
+                raise InputError(_NO_STDIN)
+            self._steps(item, read_json_lines(stream, STDIN))
             return None
+        check_place(path)
+        place = Path(path)
         if is_directory(place) or place.suffix == ".gguf":
             self._models(item, place)
+            return None
+        if place.suffix == ".jsonl":
+            with open_file(place) as file:
+                self._steps(item, read_json_lines(file, item.path))
             return None
         document = open_input(place)
         kind = kind_of(document)
@@ -78,10 +122,6 @@ class _Check:
     def _models(self, item: InputReport, path: Path) -> None:
         from ._models import check_checkpoint, check_pair
 
-        if is_directory(path) and not is_pair(path) and not is_there(path / "config.json"):
-            fact = "holds neither a config.json nor a target/"
-            told = "pass a checkpoint directory, one with target/ and drafter/, or a file"
-            raise InputError(f"{shown_path(path)}: {fact}; {told}")
         if is_pair(path):
             check_pair(item, path, self._options)
         else:
@@ -99,42 +139,70 @@ class _Check:
             weights=options.weights,
         )
         item.kind, item.dialect = "deployment", reading.parts.dialect
+        item.used |= {"roots"} | ({"stated"} if _names_drafter(document) else set())
         item.notes.append(_deployment_note(reading.parts))
-        item.findings.extend(reading.findings)
+        item.add(reading.findings)
         return reading.deployment
-
-    def _stream(self, item: InputReport, path: Path) -> None:
-        with ExitStack() as stack:
-            stream = (
-                self._stdin() if item.path == "<stdin>" else stack.enter_context(open_file(path))
-            )
-            self._steps(item, read_json_lines(stream, item.path))
 
     def _steps(self, item: InputReport, documents: Iterable[Document]) -> None:
         from .._step_documents import steps_from
         from .._steps import check_steps
 
         item.kind = "steps"
+        item.used |= {"deployment", "mid_run"}
         item.notes.append(f"recorded metadata{self._beside()}")
-        steps = steps_from(documents, self._deployment)
-        item.findings.extend(
-            check_steps(steps, deployment=self._deployment, mid_run=self._options.mid_run)
-        )
+        steps = _some(steps_from(_filled(documents), self._deployment), item.path)
+        item.add(check_steps(steps, deployment=self._deployment, mid_run=self._options.mid_run))
 
     def _beside(self) -> str:
         """What the steps were compared with."""
         given = self._options.deployment
         if given is None:
-            return ", compared with each other: give --deployment FILE to compare with one"
+            return _ALONE
         if self._deployment is None:
-            return f", not compared with {shown_path(given)}, which is not valid"
+            told = "is no valid deployment"
+            return f", compared with each other alone: {shown_path(given)} {told}"
         return f", compared with {shown_path(given)}"
+
+
+def _place(path: str) -> str | None:
+    """The file behind a name; None for standard input."""
+    return None if path == _STDIN else os.path.realpath(path)
+
+
+def _filled(documents: Iterable[Document]) -> Iterator[Document]:
+    """The documents, of which only so many may be lists without a step."""
+    empty = 0
+    for document in documents:
+        empty += document.data == []
+        if empty > MAX_FINDINGS:
+            raise InputError(f"{document.name}: {MAX_FINDINGS} lines are empty lists; remove them")
+        yield document
+
+
+def _some(steps: "Iterable[Step | Finding]", name: str) -> "Iterator[Step | Finding]":
+    """The steps, of which there has to be one."""
+    empty = True
+    for step in steps:
+        empty = False
+        yield step
+    if empty:
+        raise no_steps(name)
+
+
+def _names_drafter(document: Document) -> bool:
+    """Whether a deployment file names the checkpoint of its drafter, which facts may be of."""
+    data = document.data
+    drafter = data.get("drafter") if isinstance(data, dict) else None
+    return isinstance(drafter, str) or (
+        isinstance(drafter, dict) and "decoding_type" not in drafter
+    )
 
 
 def _deployment_note(parts: Parts) -> str:
     if parts.drafter is None:
         return "deployment"
-    method = parts.drafter.decoding_type
+    method = method_of(parts.drafter.decoding_type)
     if parts.dialect is None:
-        return f"deployment of a {method} drafter"
-    return f"deployment of a {method} drafter in the {layout_of(parts.dialect)} layout"
+        return f"deployment of {method} drafter"
+    return f"deployment of {method} drafter in the {layout_of(parts.dialect)} layout"

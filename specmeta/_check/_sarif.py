@@ -6,9 +6,10 @@ from urllib.parse import quote
 
 from .._findings import Finding
 from .._rules import FAMILIES, RULES
+from .._text import printable
 from ._options import file_of
 from ._report import InputReport, Report
-from ._text import printable
+from ._text import STOPPED
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -19,6 +20,7 @@ def as_sarif(report: Report, version: str) -> str:
     names = [*RULES, *sorted(used - RULES.keys())]
     positions = {name: index for index, name in enumerate(names)}
     failures = [message for item in report.inputs for message in item.unreadable]
+    failures += [f"{item.path}: {STOPPED}" for item in report.inputs if item.stopped]
     run = {
         "tool": {
             "driver": {

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from .._files import parse_yaml
 from .._findings import InputError
+from .._text import named, shown
 
 
 def parse_facts(texts: Iterable[str]) -> dict[str, object]:
@@ -17,15 +18,16 @@ def parse_facts(texts: Iterable[str]) -> dict[str, object]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not (equals and name.strip() and value.strip()):
-            fact = f"--state {text!r} is not FACT=VALUE"
+            fact = f"--state {shown(text)} is not FACT=VALUE"
             raise InputError(f"{fact}; write for example --state anchor_convention=anchor_first")
         try:
             parsed = parse_yaml(value.encode("utf-8", "backslashreplace"), name).data
         except InputError:
-            fact = f"--state {text!r} holds no value or list of YAML"
+            fact = f"--state {shown(text)} holds no value or list of YAML"
             raise InputError(f"{fact}; quote it, or correct it") from None
         if isinstance(parsed, dict):
-            raise InputError(f"--state {text!r} is an object; state each fact by its own name")
+            raise InputError(f"--state {shown(text)} is an object; state each fact by its own name")
         if facts.setdefault(name.strip(), parsed) != parsed:
-            raise InputError(f"--state {name}: two values are stated; keep the one that is right")
+            fact = f"--state {named(name)}: two values are stated"
+            raise InputError(f"{fact}; keep the one that is right")
     return facts

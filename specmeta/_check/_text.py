@@ -4,12 +4,15 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from .._findings import Finding
-from .._memory import BufferSizes
-from ._report import InputReport, Report, Slots
+from .._text import printable
+from ._report import MAX_FINDINGS, InputReport, Report, Slots
 
 Style = Literal["error", "warning", "overridden", "title", "plain"]
 _MIB = 2**20
 _REPORTS = 3
+
+STOPPED = f"stopped after {MAX_FINDINGS} findings; mend these and check again"
+"""Of an input whose rest was not read."""
 
 
 class Line(NamedTuple):
@@ -35,8 +38,9 @@ def _input(item: InputReport) -> Iterator[Line]:
             yield Line(f"    reports: {_some(found)}")
         if found.reason is not None:
             yield Line(printable(f"    reason: {found.reason}"))
-    if item.memory is not None:
-        yield from map(Line, _memory(item.memory))
+    if item.stopped:
+        yield Line(printable(f"{item.path}: {STOPPED}"), "error")
+    yield from map(Line, _memory(item))
     if item.slots is not None:
         yield Line(_slots(item.slots))
 
@@ -48,16 +52,14 @@ def finding_text(found: Finding) -> str:
     return f"{lead}{found.severity} {found.message} [{found.rule}]"
 
 
-def printable(text: str) -> str:
-    """The text with everything escaped that a terminal would act on."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
-def _memory(sizes: BufferSizes) -> Iterator[str]:
+def _memory(item: InputReport) -> Iterator[str]:
+    sizes = item.memory
+    if sizes is None:
+        return
     if sizes.slot_state is None:
-        yield "  slot buffers: not known, the checkpoint does not state its key/value heads"
+        absent = " and ".join(item.not_stated)
+        told = "write it, or state it of a checkpoint"
+        yield f"  slot buffers: not known without the drafter's {absent}; {told}"
     else:
         yield f"  slot buffers: {_bytes(sizes.slot_state)}"
     yield f"  capture buffers: {_bytes(sizes.captured_states)}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from ._help import NO_VALUE
+from ._streams import standard_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +28,14 @@ class Format(StrEnum):
     JSON = "json"
     SARIF = "sarif"
     GITHUB = "github"
+
+
+class Method(StrEnum):
+    """Methods of a drafter."""
+
+    DSPARK = "DSpark"
+    DFLASH = "DFlash"
+    MTP = "MTP"
 
 
 def check(
@@ -51,15 +60,21 @@ def check(
     ] = None,
     state: Annotated[
         list[str] | None,
-        typer.Option(metavar="FACT=VALUE", help="A fact of the drafter that no file states."),
+        typer.Option(
+            metavar="FACT=VALUE",
+            help="A fact that no file states of the drafter; of every drafter that is checked.",
+        ),
     ] = None,
     decoding_type: Annotated[
-        str | None,
-        typer.Option(help="Which drafter of a checkpoint is meant: DSpark, DFlash or MTP."),
+        Method | None,
+        typer.Option(help="Which drafter of a checkpoint is meant."),
     ] = None,
     root: Annotated[
         list[Path] | None,
-        typer.Option(help="Directory that the paths in a deployment file may lead to."),
+        typer.Option(
+            help="Directory that the paths in a deployment file, or the links in the directory of "
+            "a pair, may lead to."
+        ),
     ] = None,
     mid_run: Annotated[
         bool,
@@ -70,14 +85,16 @@ def check(
     strict: Annotated[
         bool, typer.Option("--strict", metavar=NO_VALUE, help="Exit 1 for warnings too.")
     ] = False,
-    format_: Annotated[Format, typer.Option("--format", help="Form of the report.")] = Format.TEXT,
+    format_: Annotated[
+        Format | None, typer.Option("--format", help="Form of the report. Default: text.")
+    ] = None,
     json_output: Annotated[
         bool, typer.Option("--json", metavar=NO_VALUE, help="The same as --format json.")
     ] = False,
     explain: Annotated[
         str | None,
         typer.Option(
-            metavar="RULE", help="Say what a rule protects and what to do; check nothing."
+            metavar="RULE", help="Say what a rule protects and what to do, instead of a check."
         ),
     ] = None,
     no_weights: Annotated[
@@ -91,45 +108,47 @@ def check(
 
     Exit code 0: valid. 1: findings. 2: usage, or an input that cannot be read.
     """
-    try:
-        if explain is not None:
-            _explain(explain)
-            return
-        if not paths:
-            _fail("no PATH is given; --help shows what can be checked")
-        from specmeta._check._options import Options
-        from specmeta._check._run import check as run
-        from specmeta._check._stated import parse_facts
-        from specmeta._findings import InputError
+    if json_output and format_ not in (None, Format.JSON):
+        _fail(f"--json and --format {format_} are two forms; give one")
+    form = Format.JSON if json_output else format_ or Format.TEXT
+    if explain is not None:
+        if paths:
+            _fail("--explain checks no PATH; leave one of them out")
+        _explain(explain, form)
+        return
+    if not paths:
+        _fail("no PATH is given; --help shows what can be checked")
+    from specmeta._check._options import CheckOptions
+    from specmeta._check._run import check as run
+    from specmeta._check._stated import parse_facts
+    from specmeta._findings import InputError
 
-        try:
-            options = Options(
-                target=target,
-                drafter=drafter,
-                deployment=deployment,
-                stated=parse_facts(state or ()),
-                decoding_type=decoding_type,
-                roots=tuple(root or ()),
-                mid_run=mid_run,
-                weights=not no_weights,
-            )
-        except InputError as error:
-            _fail(str(error))
-        report = run(paths, options, lambda: sys.stdin.buffer)
-        _write(report, Format.JSON if json_output else format_)
-        code = report.exit_code(strict=strict)
+    try:
+        options = CheckOptions(
+            target=target,
+            drafter=drafter,
+            deployment=deployment,
+            stated=parse_facts(state or ()),
+            decoding_type=None if decoding_type is None else decoding_type.value,
+            roots=tuple(root or ()),
+            mid_run=mid_run,
+            weights=not no_weights,
+        )
+        report = run(paths, options, standard_input)
+        _write(report, form)
+    except InputError as error:
+        _fail(str(error))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+    code = report.exit_code(strict=strict)
     if code:
         raise typer.Exit(code)
 
 
 def _write(report: "Report", form: Format) -> None:
-    from specmeta._check._text import lines, printable
-
     for item in report.inputs:
         for message in item.unreadable:
-            typer.echo(f"{_NAME}: {printable(' '.join(message.splitlines()))}", err=True)
+            typer.echo(f"{_NAME}: {message}", err=True)
     if form is Format.JSON:
         from specmeta._check._json import as_json
 
@@ -148,6 +167,8 @@ def _write(report: "Report", form: Format) -> None:
 
         show(report)
     else:
+        from specmeta._check._text import lines
+
         _print(line.text for line in lines(report))
 
 
@@ -156,27 +177,27 @@ def _print(lines: "Iterable[str]") -> None:
         print(line)
 
 
-def _explain(name: str) -> None:
-    from specmeta._rules import FAMILIES, RULES
+def _explain(name: str, form: Format) -> None:
+    from specmeta._check._explain import explanation, known_names
+    from specmeta._text import shown
 
-    rule = RULES.get(name)
-    if rule is None:
+    found = explanation(name)
+    if found is None:
         from difflib import get_close_matches
 
-        close = get_close_matches(name, RULES, n=1, cutoff=0.4)
+        close = get_close_matches(name[:64], known_names(), n=1, cutoff=0.4)
         hint = f"did you mean {close[0]}?" if close else "'specmeta rules' lists them"
-        _fail(f"{name!r} is no rule; {hint}")
-    _print(
-        [
-            rule.name,
-            f"  family: {rule.family}, {FAMILIES[rule.family]}",
-            f"  severity: {rule.severity}",
-            f"  overridable: {'yes' if rule.overridable else 'no'}",
-            f"  protects: {rule.protects}",
-            f"  remedy: {rule.remedy}",
-            f"  reports: {', '.join(rule.reports) or 'none'}",
-        ]
-    )
+        _fail(f"{shown(name)} is no rule; {hint}")
+    if form is Format.JSON:
+        import json
+
+        _print([json.dumps(found._asdict(), indent=2)])
+    elif form is Format.TEXT:
+        from specmeta._check._explain import lines_of
+
+        _print(lines_of(found))
+    else:
+        _fail(f"--explain has no --format {form}; leave it out, or use json")
 
 
 def _fail(text: str) -> NoReturn:

@@ -108,7 +108,7 @@ def test_recorded_steps_are_compared_with_their_deployment(tmp_path: Path) -> No
     result = check(path, deployment, "--deployment", deployment, "--json")
     assert [item["path"] for item in result.report["inputs"]] == [str(path), str(deployment)]
     assert result.report["inputs"][0]["notes"] == [
-        f"recorded metadata, not compared with {deployment}, which is not valid"
+        f"recorded metadata, compared with each other alone: {deployment} is no valid deployment"
     ]
 
 

@@ -42,7 +42,7 @@ def test_an_unreadable_input_is_one_line_on_stderr_and_the_others_are_checked(
         "directory, one with target/ and drafter/, or a file"
     )
     assert f"{bad}:34: error decoding.max_draft_len" in result.out
-    assert result.lines[-1] == "1 error, 0 warnings in 4 inputs"
+    assert result.lines[-1] == "1 error, 0 warnings, 3 unreadable in 4 inputs"
 
 
 def test_the_order_of_inputs_changes_no_finding(tmp_path: Path) -> None:
@@ -57,8 +57,12 @@ def test_a_document_of_no_known_kind_is_named(tmp_path: Path) -> None:
     path = tmp_path / "other.json"
     path.write_text('{"name": "x"}')
     result = check(path)
-    assert (result.code, result.lines) == (2, ["0 errors, 0 warnings in 1 input"])
-    assert result.err.startswith(f"specmeta check: {path}: is not recognised; a deployment file, ")
+    assert (result.code, result.lines) == (2, ["0 errors, 0 warnings, 1 unreadable in 1 input"])
+    assert result.err == (
+        f"specmeta check: {path}: is not recognised (an object with 'name'); pass a deployment "
+        "file (target, drafter, decoding, engine), a checkpoint's config.json, engine arguments "
+        "that hold speculation, or recorded metadata\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -190,13 +194,13 @@ def test_a_narrow_encoding_does_not_end_the_report(tmp_path: Path) -> None:
 def test_a_terminal_is_shown_the_same_lines_in_colour(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from specmeta._check._options import Options
+    from specmeta._check._options import CheckOptions
     from specmeta._check._run import check as run
     from specmeta._check._terminal import show
     from specmeta._check._text import lines
 
     path = write(tmp_path / "deployment.yaml", ("max_draft_len: 5", "max_draft_len: 6"))
-    report = run([str(path)], Options(), lambda: sys.stdin.buffer)
+    report = run([str(path)], CheckOptions(), lambda: sys.stdin.buffer)
     monkeypatch.setenv("COLUMNS", "40")
     show(report)
     assert capsys.readouterr().out.splitlines() == [line.text for line in lines(report)]

@@ -10,9 +10,9 @@ import pytest
 
 from specmeta._check._github import commands
 from specmeta._check._report import InputReport, Report
-from specmeta._check._text import printable
 from specmeta._findings import Finding
 from specmeta._rules import RULES
+from specmeta._text import printable
 
 from .running import DEPLOYMENT, check, write
 
@@ -101,6 +101,7 @@ def test_memory_and_slots_are_those_of_the_deployment(tmp_path: Path) -> None:
         "captured_states": capture,
         "draft_probs": probs,
         "total": 17 * slot + capture + probs,
+        "not_stated": [],
     }
     assert item["slots"] == {
         "num_seq_slots": 16,
@@ -130,7 +131,8 @@ def test_what_is_not_stated_is_said_of_the_memory(tmp_path: Path) -> None:
     )
     lines = check(path).lines
     assert lines[1] == (
-        "  slot buffers: not known, the checkpoint does not state its key/value heads"
+        "  slot buffers: not known without the drafter's num_key_value_heads; write it, or state "
+        "it of a checkpoint"
     )
     assert lines[3] == "  draft probabilities: none, without rejection sampling"
 

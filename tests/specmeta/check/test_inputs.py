@@ -84,7 +84,9 @@ def test_a_config_file_is_its_directory() -> None:
 def test_a_target_alone_is_read() -> None:
     result = check(QWEN / "target", "--json")
     assert (result.code, kind_of(result)) == (0, ("target", None))
-    assert result.report["inputs"][0]["notes"] == ["target checkpoint without a drafter"]
+    assert result.report["inputs"][0]["notes"] == [
+        "target checkpoint without a drafter: give it with --drafter DIR"
+    ]
 
 
 def test_a_target_with_a_bundled_drafter_is_a_pair() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from specmeta._check._options import Options
+from specmeta._check._options import CheckOptions
 from specmeta._check._run import check
 from specmeta._check._sarif import as_sarif
 from specmeta._check._text import lines
@@ -68,7 +68,7 @@ def test_an_odd_value_at_any_place_is_answered_with_findings(part: str, tmp_path
 def test_an_odd_document_is_reported_in_every_form(value: object, tmp_path: Path) -> None:
     path = tmp_path / "deployment.json"
     path.write_text(json.dumps(value))
-    report = check([str(path)], Options(), lambda: path.open("rb"))
+    report = check([str(path)], CheckOptions(), lambda: path.open("rb"))
     assert report.exit_code(strict=False) in (1, 2)
     assert json.loads(as_sarif(report, "0.1.0"))["version"] == "2.1.0"
     assert [*lines(report)][-1].text == report.summary
