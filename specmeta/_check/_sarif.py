@@ -7,10 +7,13 @@ from urllib.parse import quote
 from .._findings import Finding
 from .._rules import FAMILIES, RULES
 from .._text import printable
+from ._explain import Explanation, explanation
 from ._options import file_of
 from ._report import InputReport, Report
 from ._text import STOPPED
 
+# What holds of every bound and type of a field, also of one that has no text of its own.
+_ANY = ("a field has a value of its type, inside its bounds", "correct the value as it says")
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
@@ -48,14 +51,8 @@ def as_sarif(report: Report, version: str) -> str:
 
 
 def _rule(name: str) -> dict[str, object]:
-    """A reporting descriptor; a bound or type of one field has only its name."""
-    rule = RULES.get(name)
-    if rule is None:
-        return {
-            "id": name,
-            "shortDescription": {"text": "A field has a value of its type, inside its bounds."},
-            "defaultConfiguration": {"level": "error"},
-        }
+    """A reporting descriptor."""
+    rule = explanation(name) or Explanation(name, None, *_ANY)
     links = [_url(report) for report in rule.reports]
     markdown = f"{rule.protects}.\n\nRemedy: {rule.remedy}."
     if links:
@@ -69,8 +66,9 @@ def _rule(name: str) -> dict[str, object]:
         "shortDescription": {"text": rule.protects},
         "help": {"text": text, "markdown": markdown},
         "defaultConfiguration": {"level": rule.severity},
-        "properties": {"tags": [rule.family, FAMILIES[rule.family]]},
     }
+    if rule.family is not None:
+        descriptor["properties"] = {"tags": [rule.family, FAMILIES[rule.family]]}
     if links:
         descriptor["helpUri"] = links[0]
     return descriptor
