@@ -99,12 +99,12 @@ def _deployment_file(document: Document, base: Path, options: Options) -> Source
     assert isinstance(data, dict)
     parts = {name: data[name] for name in ("target", "drafter") if name in data}
     target, drafter, deployment = parts.get("target"), parts.get("drafter"), reading.deployment
-    stated: dict[str, object] = {**options.stated}
-    if isinstance(drafter, dict) and drafter.keys() <= {"checkpoint", "stated"}:
-        stated |= drafter.get("stated") or {}
-        drafter = drafter.get("checkpoint", _BUNDLED)
     choices = None
     if deployment is not None:
+        stated: dict[str, object] = {**options.stated}
+        if isinstance(drafter, dict) and drafter.keys() <= {"checkpoint", "stated"}:
+            stated |= drafter.get("stated") or {}
+            drafter = drafter.get("checkpoint", _BUNDLED)
         choices = Choices(
             deployment.decoding,
             deployment.engine,

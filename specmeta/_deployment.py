@@ -96,7 +96,7 @@ class Deployment(SpecModel, frozen=True):
         yield from groups.overriding(enumerate(self.overrides))
 
     def _refused(self) -> Iterator[InitErrorDetails]:
-        accepted = groups.reasons(self.overrides)
+        accepted = groups.reasons(vars(self).get("overrides", ()))
         for line in self._lines():
             if groups.name_of(line) not in accepted and not groups.is_warning(line):
                 yield line

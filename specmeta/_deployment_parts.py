@@ -14,13 +14,12 @@ from ._files import Document
 from ._findings import Origin, findings_of
 from ._findings import Path as Location
 from ._overrides import MOST_OVERRIDES, CompileKey, RuleOverride
-from ._partial import MOST_UNKNOWN, surplus_text
+from ._partial import MOST_UNKNOWN, surplus_text, valid_fields
 from ._parts import Parts
-from ._written import show_written, validate_written
+from ._written import show_written, validate_written, with_tuples
 
 _SIZED = {*EngineConfig.sized.__annotations__} - {"return"}
 _POOL = ("overlap_headroom", "disaggregated")
-_OPTIONAL = {name for name, field in EngineConfig.model_fields.items() if not field.is_required()}
 _Model = TypeVar("_Model", bound=SpecModel)
 
 
@@ -81,21 +80,19 @@ class FieldReader:
             self.problem("dict_type", path, f"{show_written(sized)} is no object", f"give {told}")
             return
         self.unknown(path, sized, _SIZED, "'sized'")
-        absent = sorted(_SIZED - _OPTIONAL - sized.keys())
-        for key in absent:
+        for key in (name for name in _POOL if name not in sized):
             self.problem("missing", (*path, key), "is required and was not given", "add it")
-        if absent or sized.keys() - _SIZED:
-            return
         self.parts.origins[("engine",)] = Origin(self.document, path)
+        fields = {name: sized[name] for name in sized if name in _SIZED and name not in _POOL}
         try:
             self.parts.engine = sized_engine(
-                {name: value for name, value in sized.items() if name not in _POOL},
-                **{name: sized[name] for name in _POOL},
-                written=True,
+                fields, **{name: sized.get(name, False) for name in _POOL}, written=True
             )
         except ValidationError as error:
             found = findings_of(error, self.parts.origins, prefix=("engine",))
             self.parts.findings.extend(found)
+            partial = valid_fields(EngineConfig, with_tuples(fields), error, "num_seq_slots")
+            self.parts.partial["engine"] = partial
 
     def extras(self, data: Mapping[str, object]) -> None:
         """Read what is optional: overrides, and what was compiled."""
@@ -128,6 +125,9 @@ class FieldReader:
             return validate_written(model, value)
         except ValidationError as error:
             self.parts.findings.extend(findings_of(error, self.parts.origins, prefix=path))
+            if isinstance(value, dict):
+                part = ".".join(map(str, path))
+                self.parts.partial[part] = valid_fields(model, with_tuples(value), error)
             return None
 
     def tagged(

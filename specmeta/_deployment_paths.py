@@ -129,7 +129,7 @@ class PartReader(FieldReader):
         data = self.document.data
         written = data.get("decoding") if isinstance(data, dict) else None
         method = written.get("decoding_type") if isinstance(written, dict) else None
-        return method if method in DRAFTER_CONFIGS else None
+        return method if isinstance(method, str) and method in DRAFTER_CONFIGS else None
 
     def arguments(
         self, data: Mapping[str, object], target: "Checkpoint | None"

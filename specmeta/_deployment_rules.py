@@ -15,6 +15,7 @@ from ._engine import EngineConfig
 from ._errors import show
 from ._memory import sizes_of
 from ._overrides import CompileKey, RuleOverride
+from ._partial import as_far_as_there
 from ._running import compile_key_of, window_of
 from ._target import TargetConfig
 
@@ -121,22 +122,29 @@ def positions(target: TargetConfig, drafter: DrafterConfig, engine: EngineConfig
             )
 
 
-def capacity(
-    target: TargetConfig, drafter: DrafterConfig, decoding: DecodingConfig, engine: EngineConfig
-) -> Lines:
-    """Whether the engine's budgets hold a full batch."""
-    width = decoding.max_draft_len + 1
-    needed = engine.max_num_requests * width
+def tokens(decoding: DecodingConfig, engine: EngineConfig) -> Lines:
+    """Whether one forward holds a full batch."""
+    needed = engine.max_num_requests * (decoding.max_draft_len + 1)
     if engine.max_num_tokens < needed:
         fact = f"{engine.max_num_tokens} is below max_num_requests * (max_draft_len + 1) ({needed})"
         yield rules.MAX_NUM_TOKENS_TOO_SMALL.broken(
             "engine.max_num_tokens", fact, value=engine.max_num_tokens
         )
+
+
+def kv_row(decoding: DecodingConfig, engine: EngineConfig) -> Lines:
+    """Whether a row of the KV map holds the longest sequence with its drafts."""
     row, steps = engine.max_kv_tokens_per_request, engine.kv_reserved_steps
-    needed = engine.max_seq_len + steps * width
+    needed = engine.max_seq_len + steps * (decoding.max_draft_len + 1)
     if row is not None and row < needed:
         fact = f"{row} is below max_seq_len + {steps} * (max_draft_len + 1) ({needed})"
         yield rules.KV_ROW_TOO_SMALL.broken("engine.max_kv_tokens_per_request", fact, value=row)
+
+
+def memory(
+    target: TargetConfig, drafter: DrafterConfig, decoding: DecodingConfig, engine: EngineConfig
+) -> Lines:
+    """Whether the buffers stay within the memory that they may take."""
     limit = engine.state_memory_limit
     if limit is not None:
         sizes = sizes_of(target, drafter, decoding, engine, window_of(drafter, engine))
@@ -181,22 +189,36 @@ def between(
     stored: CompileKey | None,
 ) -> Lines:
     """Every rule that these parts allow, errors and warnings: a deployment has all four, and what
-    could be read of one may have fewer.
+    could be read of one may have fewer, or lack fields.
     """
+    for group in _groups(target, drafter, decoding, engine, stored):
+        yield from as_far_as_there(group)
+
+
+def _groups(
+    target: TargetConfig | None,
+    drafter: DrafterConfig | None,
+    decoding: DecodingConfig | None,
+    engine: EngineConfig | None,
+    stored: CompileKey | None,
+) -> Iterator[Lines]:
     if target and drafter:
-        yield from pairing(target, drafter)
-        yield from unstated(target, drafter)
+        yield pairing(target, drafter)
+        yield unstated(target, drafter)
     if drafter and decoding:
-        yield from method(drafter, decoding)
-        yield from draft_length(drafter, decoding)
+        yield method(drafter, decoding)
+        yield draft_length(drafter, decoding)
     if drafter and decoding and engine:
-        yield from window(drafter, decoding, engine)
+        yield window(drafter, decoding, engine)
     if target and drafter and engine:
-        yield from positions(target, drafter, engine)
+        yield positions(target, drafter, engine)
+    if decoding and engine:
+        yield tokens(decoding, engine)
+        yield kv_row(decoding, engine)
     if target and drafter and decoding and engine:
-        yield from capacity(target, drafter, decoding, engine)
+        yield memory(target, drafter, decoding, engine)
         if stored is not None:
-            yield from compiled(target, drafter, decoding, engine, stored)
+            yield compiled(target, drafter, decoding, engine, stored)
 
 
 def reasons(overrides: Iterable[RuleOverride]) -> dict[str, str]:

@@ -166,11 +166,22 @@ def sized_engine(
         raise explained(EngineConfig, error, lines, written=written) from None
     if lines:
         raise validation_error(EngineConfig.__name__, lines)
-    in_flight = plain.max_num_requests * plain.pipeline_parallel_size
-    seats = in_flight + (plain.max_num_requests if overlap_headroom else 0)
-    if disaggregated:
-        seats = max(seats, 2 * in_flight)
+    seats = num_seats(
+        plain.max_num_requests,
+        plain.pipeline_parallel_size,
+        overlap_headroom=overlap_headroom is True,
+        disaggregated=disaggregated is True,
+    )
     return plain.model_copy(update={"num_seq_slots": seats})
+
+
+def num_seats(rows: int, stages: int, *, overlap_headroom: bool, disaggregated: bool) -> int:
+    """Slots of a pool that `EngineConfig.sized` describes: a batch in each stage, one more with
+    headroom, and twice those in flight at least for requests under transfer.
+    """
+    in_flight = rows * stages
+    seats = in_flight + (rows if overlap_headroom else 0)
+    return max(seats, 2 * in_flight) if disaggregated else seats
 
 
 def _not_a_flag(name: str, flag: object, *, written: bool) -> InitErrorDetails:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from ._checkpoint import Checkpoint
-from ._dialects import Reading, check_weights, read_bundled, read_drafter, read_target
+from ._dialects import Reading, agree, check_weights, read_bundled, read_drafter, read_target
 from ._drafter import DrafterConfig
 from ._errors import show
 from ._files import weights_in
@@ -101,7 +101,7 @@ def gathered(sources: Iterable[Stated], decoding_type: str | None) -> Known:
     found = []
     for facts, places in sources:
         for name, value in facts.items():
-            if name in stated and stated[name] != value:
+            if name in stated and not agree(name, stated[name], value):
                 fact = f"{show(value)} although {show(stated[name])} is stated too"
                 place = places.get((name,)) or origins[(name,)]
                 found.append(finding(FACTS_DISAGREE, name, fact, value=value, origin=place))

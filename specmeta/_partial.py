@@ -2,10 +2,10 @@
 only its valid fields.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import InitErrorDetails
@@ -14,6 +14,9 @@ from ._errors import line_error
 
 if TYPE_CHECKING:
     from ._base import SpecModel
+
+
+_Model = TypeVar("_Model", bound="SpecModel")
 
 
 class FieldAbsentError(AttributeError):
@@ -46,8 +49,20 @@ def rules_of_valid(
     model: "type[SpecModel]", data: Mapping[str, Any], error: ValidationError
 ) -> list[InitErrorDetails]:
     """Violations of the model's rules that read none of the fields that the error is about."""
+    found: list[InitErrorDetails] = []
+    for check in valid_fields(model, data, error).checks():
+        found.extend(as_far_as_there(check))
+    return found
+
+
+def valid_fields(
+    model: type[_Model], data: Mapping[str, Any], error: ValidationError, *without: str
+) -> _Model:
+    """An object with the fields alone that neither the error nor `without` is about; reading
+    another one raises `FieldAbsentError`.
+    """
     lines = error.errors(include_url=False, include_context=False, include_input=False)
-    wrong = {line["loc"][0] for line in lines if line["loc"]}
+    wrong = {*without, *(line["loc"][0] for line in lines if line["loc"])}
     partial = model.__new__(model)
     vars(partial).update(
         {
@@ -56,11 +71,13 @@ def rules_of_valid(
             if name not in wrong
         }
     )
-    found: list[InitErrorDetails] = []
-    for check in partial.checks():
-        with suppress(FieldAbsentError):
-            found.extend(check)
-    return found
+    return partial
+
+
+def as_far_as_there(check: Iterable[InitErrorDetails]) -> Iterator[InitErrorDetails]:
+    """What a rule finds, up to where it reads a field that is not there."""
+    with suppress(FieldAbsentError):
+        yield from check
 
 
 def _built(model: "type[SpecModel]", name: str, value: Any) -> Any:

@@ -7,6 +7,7 @@ design (a pair of checkpoints has no engine) or because it is broken, the rules 
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from . import _deployment_rules as groups
 from ._decoding import DecodingConfig
@@ -38,6 +39,8 @@ class Parts:
     overrides: dict[int, RuleOverride] = field(default_factory=dict)
     """Valid ones, by their index in the file."""
     compiled_for: CompileKey | None = None
+    partial: dict[str, Any] = field(default_factory=dict)
+    """Parts that are not valid, by name: only their valid fields can be read."""
     dialect: str | None = None
     """How the drafter was published; None where its fields are written out."""
     origins: dict[Path, Origin] = field(default_factory=dict)
@@ -85,10 +88,12 @@ class Parts:
 
     def _between(self) -> Iterable[Finding]:
         """What is wrong between the parts, what is overridden and what is worth knowing."""
-        parts = (self.target, self.drafter, self.decoding, self.engine)
-        lines = list(groups.between(*parts, self.compiled_for))
+        present = [name for name in groups.PARTS if getattr(self, name)]
+        target, drafter, decoding, engine = (
+            getattr(self, name) or self.partial.get(name) for name in groups.PARTS
+        )
+        lines = list(groups.between(target, drafter, decoding, engine, self.compiled_for))
         broken = {groups.name_of(line) for line in lines}
-        present = [name for name, part in zip(groups.PARTS, parts, strict=True) if part]
         lines += groups.overriding(self.overrides.items())
         lines += groups.unused(self.overrides.items(), broken, present)
         return findings_of_lines(lines, groups.reasons(self.overrides.values()))

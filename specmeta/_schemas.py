@@ -177,7 +177,8 @@ def write(directory: Path) -> list[str]:
 
 
 def differences(directory: Path, wanted: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Files of `directory` that are not as generated, each "missing", "out of date" or "unknown".
+    """Files of `directory` that are not as generated, each "missing", "out of date", "not a regular
+    file" or "unknown".
 
     Raises ``OSError`` where a file cannot be read.
     """
@@ -185,11 +186,19 @@ def differences(directory: Path, wanted: Mapping[str, str] | None = None) -> dic
     found: dict[str, str] = {}
     for name, text in wanted.items():
         path = directory / name
-        if not path.is_file():
+        if not path.exists():
             found[name] = "missing"
-        elif path.read_bytes() != text.encode():
+        elif not path.is_file():  # a pipe would be waited for
+            found[name] = "not a regular file"
+        elif not _holds(path, text.encode()):
             found[name] = "out of date"
     for path in directory.glob("*.json"):
         if path.name not in wanted:
             found[path.name] = "unknown"
     return found
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    """Whether a file, whatever its size, holds this and no more."""
+    with path.open("rb") as file:
+        return file.read(len(content) + 1) == content

@@ -54,9 +54,10 @@ def check_steps(
             released in vain, is not found.
 
     Raises:
-        TypeError: one of the steps is neither a `Step` nor a `Finding`.
+        TypeError: the deployment is none, or one of the steps is neither a `Step` nor a `Finding`.
 
     """
+    _check_deployment(deployment)
     recording = _Recording(deployment, mid_run=mid_run)
     for step in steps:
         if isinstance(step, Finding):
@@ -65,6 +66,14 @@ def check_steps(
         else:
             _check_type(step)
             yield from recording.check(step)
+
+
+def _check_deployment(given: object) -> None:
+    from ._deployment import Deployment
+
+    if not isinstance(given, Deployment | None):
+        told = "pass Deployment(...), or None to compare the steps with each other"
+        raise TypeError(f"check_steps compares with a Deployment, not {show(given)}; {told}")
 
 
 def _check_type(step: object) -> None:

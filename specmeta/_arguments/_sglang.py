@@ -142,9 +142,13 @@ def _read_sizes(found: Gathered, section: Section) -> None:
         section.put(found.engine, ("engine", name), *names)
     rows = section.find("max_running_requests")
     if rows is not None:
-        if type(rows.value) is int:
-            rows = rows._replace(value=rows.value // ranks)
-        section.put_found(found.engine, ("engine", "max_num_requests"), rows)
+        if type(rows.value) is int and 0 < rows.value < ranks:
+            fact = f"{rows.value} requests are fewer than the {ranks} ranks that share them"
+            section.report(rules.ARGUMENTS_DISAGREE, rows, fact)
+        else:
+            if type(rows.value) is int:
+                rows = rows._replace(value=rows.value // ranks)
+            section.put_found(found.engine, ("engine", "max_num_requests"), rows)
     _read_tokens(found, section, ranks)
     read_dtype(found)
     if not section.flag("disable_cuda_graph"):

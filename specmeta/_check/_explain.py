@@ -38,8 +38,7 @@ _KINDS = (
     ),
     _Kind(
         (
-            "greater_than", "greater_than_equal", "less_than", "less_than_equal", "multiple_of",
-            "finite_number",
+            "greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number",
         ),
         "a number outside its bounds is one that no worker can run with",
         "choose a number inside the bounds that the finding names",
@@ -51,7 +50,7 @@ _KINDS = (
         "give as many elements or characters as the finding names",
     ),
     _Kind(
-        ("literal_error", "enum", "union_tag_invalid", "union_tag_not_found"),
+        ("literal_error", "union_tag_invalid", "union_tag_not_found"),
         "a value that is none of the choices would be taken for one of them",
         "use one of the choices that the finding names",
     ),
@@ -59,14 +58,13 @@ _KINDS = (
         (
             "int_type", "int_from_float", "int_parsing", "int_parsing_size", "float_type",
             "float_parsing", "bool_type", "bool_parsing", "string_type", "string_unicode",
-            "tuple_type", "list_type", "dict_type", "mapping_type", "model_type",
-            "model_attributes_type", "none_required", "is_instance_of",
+            "tuple_type", "dict_type", "model_type",
         ),
         "a value of another type than its field's would be converted to one that is not meant",
         "write a value of the type that the finding names",
     ),
     _Kind(
-        ("value_error", "assertion_error", "string_pattern_mismatch", "json_invalid"),
+        ("value_error", "string_pattern_mismatch", "json_invalid"),
         "a value that its field cannot have would fail later, or not at all",
         "correct the value as the finding says",
     ),

@@ -84,7 +84,7 @@ def check_arguments(
             method = options.decoding_type
             if parts.decoding is not None:
                 method = parts.decoding.decoding_type
-            item.used |= {"stated", "decoding_type"}
+            item.used |= {"stated", "decoding_type", "weights"}
             facts = gathered(sources, method)
             add_drafter(parts, drafter, target, facts, weights=options.weights)
     with parts.reading():
@@ -104,7 +104,7 @@ def _pair(
     within: Sequence[Path] = (),
 ) -> None:
     parts, target, drafter = Parts(), None, None
-    item.used |= {"stated", "decoding_type"}
+    item.used |= {"stated", "decoding_type", "weights"}
     with parts.reading():
         target = open_checkpoint(target_path, within=within)
         add_target(parts, target)
@@ -122,7 +122,7 @@ def _pair(
 
 def _drafter(item: InputReport, checkpoint: Checkpoint, options: CheckOptions) -> None:
     parts = Parts()
-    item.used |= {"stated", "decoding_type"}
+    item.used |= {"stated", "decoding_type", "weights"}
     with parts.reading():
         facts = gathered([(options.stated, {})], options.decoding_type)
         add_drafter(parts, checkpoint, None, facts, weights=options.weights)

@@ -40,6 +40,7 @@ _FOR = {
     "decoding_type": ("--decoding-type", "the checkpoint of a drafter, or a pair"),
     "roots": ("--root", "a deployment file, or the directory of a pair"),
     "mid_run": ("--mid-run", "recorded metadata"),
+    "weights": ("--no-weights", "the checkpoint of a drafter"),
 }
 
 

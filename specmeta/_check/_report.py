@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .._deployment import Deployment
-from .._engine import EngineConfig
+from .._engine import EngineConfig, num_seats
 from .._findings import Finding
 from .._memory import BufferSizes, buffer_sizes
 from .._rules import PART_UNREADABLE
@@ -116,13 +116,14 @@ class Report:
 
 def slots_of(engine: EngineConfig) -> Slots:
     """The pool of an engine beside the sizes of the formula."""
-    fields = {name: getattr(engine, name) for name in EngineConfig.model_fields}
-    del fields["num_seq_slots"]
 
     def sized(*, overlap: bool, disaggregated: bool) -> int:
-        return EngineConfig.sized(
-            **fields, overlap_headroom=overlap, disaggregated=disaggregated
-        ).num_seq_slots
+        return num_seats(
+            engine.max_num_requests,
+            engine.pipeline_parallel_size,
+            overlap_headroom=overlap,
+            disaggregated=disaggregated,
+        )
 
     return Slots(
         num_seq_slots=engine.num_seq_slots,

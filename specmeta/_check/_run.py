@@ -139,7 +139,7 @@ class _Check:
             weights=options.weights,
         )
         item.kind, item.dialect = "deployment", reading.parts.dialect
-        item.used |= {"roots"} | ({"stated"} if _names_drafter(document) else set())
+        item.used |= {"roots"} | ({"stated", "weights"} if _names_drafter(document) else set())
         item.notes.append(_deployment_note(reading.parts))
         item.add(reading.findings)
         return reading.deployment

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from .._dialects import agree
 from .._files import parse_yaml
 from .._findings import InputError
 from .._text import named, shown
@@ -27,7 +28,9 @@ def parse_facts(texts: Iterable[str]) -> dict[str, object]:
             raise InputError(f"{fact}; quote it, or correct it") from None
         if isinstance(parsed, dict):
             raise InputError(f"--state {shown(text)} is an object; state each fact by its own name")
-        if facts.setdefault(name.strip(), parsed) != parsed:
-            fact = f"--state {named(name)}: two values are stated"
-            raise InputError(f"{fact}; keep the one that is right")
+        fact = name.strip()
+        if fact in facts and not agree(fact, facts[fact], parsed):
+            problem = f"--state {named(name)}: two values are stated"
+            raise InputError(f"{problem}; keep the one that is right")
+        facts[fact] = parsed
     return facts

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 if TYPE_CHECKING:
@@ -18,7 +19,19 @@ def _flag(option: TyperOption | None) -> TyperOption | None:
 
 
 class Command(TyperCommand):
-    """A command whose `--help` is shown as a flag."""
+    """A command whose `--help` is shown as a flag, and whose options of one value are given once:
+    of two, one would be believed and the other forgotten.
+    """
+
+    def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
+        """As ever, once each option is known to be given once."""
+        _, _, order = self.make_parser(ctx).parse_args(args=[*args])
+        for param in order:
+            single = isinstance(param, TyperOption) and not (param.multiple or param.is_flag)
+            if single and order.count(param) > 1:
+                told = f"{param.opts[0]} is given twice; give it once"
+                raise typer.BadParameter(told, ctx=ctx)
+        return super().parse_args(ctx, args)
 
     def get_help_option(self, ctx: "Context") -> TyperOption | None:
         """As ever, but a flag."""

@@ -72,8 +72,10 @@ def check(
     root: Annotated[
         list[Path] | None,
         typer.Option(
+            exists=True,
+            file_okay=False,
             help="Directory that the paths in a deployment file, or the links in the directory of "
-            "a pair, may lead to."
+            "a pair, may lead to.",
         ),
     ] = None,
     mid_run: Annotated[
@@ -114,6 +116,9 @@ def check(
     if explain is not None:
         if paths:
             _fail("--explain checks no PATH; leave one of them out")
+        given = (target, drafter, deployment, state, decoding_type, root)
+        if mid_run or strict or no_weights or any(option is not None for option in given):
+            _fail("--explain checks nothing; leave the options of a check out")
         _explain(explain, form)
         return
     if not paths:

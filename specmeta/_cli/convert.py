@@ -96,7 +96,11 @@ def convert(
     ] = None,
     root: Annotated[
         list[Path] | None,
-        typer.Option(help="Directory that the paths in a deployment file may lead to."),
+        typer.Option(
+            exists=True,
+            file_okay=False,
+            help="Directory that the paths in a deployment file may lead to.",
+        ),
     ] = None,
 ) -> None:
     """Write FILE for another engine, and say on stderr what that engine cannot be told.

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+_NAME = "specmeta schema"
+
 
 def schema(
     directory: Annotated[
@@ -19,28 +21,34 @@ def schema(
 ) -> None:
     """Write the JSON Schema of every public model to DIRECTORY, or verify it with --check."""
     from specmeta import _schemas  # only here: every other command starts without it
+    from specmeta._files import is_directory, shown_path
+    from specmeta._text import printable
+
+    folder = shown_path(directory)
+
+    def tell(text: str) -> None:
+        typer.echo(f"{_NAME}: {text}", err=True)
 
     try:
         if not check:
             changed = _schemas.write(directory)
             for name in changed:
-                typer.echo(f"{directory / name}: written")
+                typer.echo(f"{folder}/{name}: written")
             if not changed:
-                typer.echo(f"{directory}: up to date")
-        elif not directory.is_dir():
-            typer.echo(
-                f"{directory} is not a folder: run 'specmeta schema {directory}' first", err=True
-            )
+                typer.echo(f"{folder}: up to date")
+        elif not is_directory(directory):
+            tell(f"{folder} is not a folder: run 'specmeta schema {folder}' first")
             raise typer.Exit(2)
         elif found := _schemas.differences(directory):
             for name, what in sorted(found.items()):
-                remedy = "; remove it" if what == "unknown" else ""
-                typer.echo(f"{directory / name}: {what}{remedy}", err=True)
+                remedy = "; remove it" if what in ("unknown", "not a regular file") else ""
+                tell(f"{folder}/{printable(name)}: {what}{remedy}")
             if {*found.values()} != {"unknown"}:  # writing leaves unknown files where they are
-                typer.echo(f"run 'specmeta schema {directory}' and commit the result", err=True)
+                tell(f"run 'specmeta schema {folder}' and commit the result")
             raise typer.Exit(1)
         else:
-            typer.echo(f"{directory}: up to date")
+            typer.echo(f"{folder}: up to date")
     except OSError as error:
-        typer.echo(f"{error.filename or directory}: {error.strerror or error}", err=True)
+        place = shown_path(error.filename or directory)
+        tell(f"{place}: {error.strerror or error}")
         raise typer.Exit(2) from None

@@ -33,11 +33,12 @@ from ._recognition import (
     text_section,
 )
 from ._shapes import expected_tensors
-from ._values import Found, same
+from ._values import Found, agree, same
 from ._weights import check_weights
 
 __all__ = [
     "Reading",
+    "agree",
     "check_weights",
     "dialect_of",
     "expected_tensors",

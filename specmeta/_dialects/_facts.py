@@ -92,7 +92,7 @@ class Facts:
         A number below `least` is read as that: another key of the file raises it.
         """
         path, name = (*section, key), key if field is None else field
-        value = as_fact(name, self.at(path))
+        value = written = as_fact(name, self.at(path))
         if type(value) is int and least and value > 0:
             value = max(value, least)
         if value is not None:
@@ -103,9 +103,9 @@ class Facts:
         if value is None:
             self.origins[(name,)] = stated.origin
             return stated.value
-        if not same(value, stated.value):
-            self._compared_facts.add(name)
-            self.disagree(stated, Found(value, self.origin(path)))
+        self._compared_facts.add(name)
+        if not same(value, stated.value) and not same(written, stated.value):
+            self.disagree(stated, Found(written, self.origin(path)))
         return value
 
     def is_from(self, fact: str, field: str) -> None:

@@ -1,6 +1,7 @@
 """Sizes of a drafter's decoder layers: heads, rotary positions and window."""
 
 from .. import _rules as rules
+from .._errors import show
 from .._findings import Path
 from ._facts import Facts
 from ._values import Found, as_fact, same
@@ -80,7 +81,8 @@ def window(facts: Facts, section: Path, layers: str, *, mixed: bool = False) -> 
         return (facts.required("sliding_window") if size is None else size) if used else None
     count = facts.at((*section, layers))
     if not isinstance(types, list) or (type(count) is int and len(types) != count):
-        facts.unsupported(path, f"is not one type for each of the {count} layers")
+        layers_of = "layers" if count is None else f"{show(count)} layers"
+        facts.unsupported(path, f"is not one type for each of the {layers_of}")
         return None
     kinds = {str(kind) for kind in types}
     if kinds == {"full_attention"}:

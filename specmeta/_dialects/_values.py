@@ -36,6 +36,11 @@ def same(left: object, right: object) -> bool:
     return type(left) is type(right) and left == right
 
 
+def agree(fact: str, left: object, right: object) -> bool:
+    """Whether two values that are stated of a fact are the same."""
+    return same(as_fact(fact, left), as_fact(fact, right))
+
+
 def shown(value: object, depth: int = 2) -> str:
     """Short text of a value; a short list as JSON has it, as are those in it."""
     if isinstance(value, list | tuple) and len(value) <= _LONGEST and depth:

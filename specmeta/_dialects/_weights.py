@@ -79,7 +79,8 @@ def _misshapen(
 ) -> Finding:
     """The finding of a tensor of another shape, under the rule that says most about it."""
     told = f"has the shape {list(tensor.shape)}"
-    if name.endswith(("fc.weight", "main_proj.weight")) and len(tensor.shape) == 2:
+    projects = name.endswith(("fc.weight", "main_proj.weight")) and len(tensor.shape) == 2
+    if projects and tensor.shape[1] != shape[1]:
         return _wrong_width(reading, name, tensor, target)
     rule = rules.TENSOR_SHAPE_DIFFERS
     if "markov" in name and tensor.shape[:1] != shape[:1]:

@@ -15,8 +15,9 @@ _SINGLE = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 _WEIGHT_MAP = "weight_map"
 _SUFFIX = ".safetensors"
-_PICKLES = frozenset({".pt", ".pth"})
-_PICKLE = "pytorch_model"  # how the name of a .bin file begins that holds weights
+_PICKLES = frozenset({".pt", ".pth", ".ckpt"})
+_PICKLED = ("pytorch_model", "model", "weights")  # how the name of a .bin begins that is a pickle
+_OTHERS = frozenset({".h5", ".msgpack", ".npz", ".onnx"})
 _ADAPTER = "adapter"  # how the names of weights begin that are added to a model's own
 _MAX_FILES = 10_000
 _REMEDY = f"fetch the weights, or save them as {_SINGLE} or as shards with an index"
@@ -48,8 +49,10 @@ def weights_in(directory: Path) -> Weights:
         return _sharded(index, directory)
     for name in names_in(directory):
         suffix = Path(name).suffix
-        if suffix in _PICKLES or (suffix == ".bin" and name.startswith(_PICKLE)):
+        if suffix in _PICKLES or (suffix == ".bin" and name.startswith(_PICKLED)):
             return Weights(None, f"{shown_path(name)} is a pickle, which can run code when opened")
+        if suffix in _OTHERS:
+            return Weights(None, f"{shown_path(name)} is of a form whose tensors are not read")
         if suffix == _SUFFIX and not name.startswith(_ADAPTER):
             return Weights(None, f"{shown_path(name)} is neither {_SINGLE} nor named by an index")
     return Weights(None)

@@ -45,9 +45,31 @@ def test_check_names_what_is_out_of_date_missing_or_unknown(tmp_path: Path) -> N
     run("schema", str(tmp_path))
     assert (tmp_path / "Other.json").read_text() == "{}"
     other = tmp_path / "Other.json"
-    assert run("schema", "--check", str(tmp_path)) == (1, f"{other}: unknown; remove it\n")
+    assert run("schema", "--check", str(tmp_path)) == (
+        1,
+        f"specmeta schema: {other}: unknown; remove it\n",
+    )
     (tmp_path / "Other.json").unlink()
     assert run("schema", "--check", str(tmp_path))[0] == 0
+
+
+def test_check_reads_no_more_of_a_schema_than_it_should_hold(tmp_path: Path) -> None:
+    run("schema", str(tmp_path))
+    (tmp_path / "TargetConfig.json").unlink()
+    (tmp_path / "TargetConfig.json").mkdir()
+    with (tmp_path / "EngineConfig.json").open("ab") as file:
+        file.truncate(2**40)  # sparse, and more than fits into memory
+    code, text = run("schema", "--check", str(tmp_path))
+    assert code == 1
+    assert "TargetConfig.json: not a regular file; remove it" in text
+    assert "EngineConfig.json: out of date" in text
+
+
+def test_check_shows_a_folder_without_what_a_terminal_acts_on() -> None:
+    code, text = run("schema", "--check", "x\x1b[31m\u202ey")
+    folder = "x\\x1b[31m\\u202ey"
+    told = f"{folder} is not a folder: run 'specmeta schema {folder}' first"
+    assert (code, text) == (2, f"specmeta schema: {told}\n")
 
 
 def test_unreadable_input_is_a_message_and_exit_two(tmp_path: Path) -> None:

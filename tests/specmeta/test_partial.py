@@ -123,6 +123,16 @@ def test_a_bad_part_hides_no_rule_between_the_others() -> None:
     ]
 
 
+def test_a_bad_override_hides_no_rule_between_the_parts() -> None:
+    data = make_deployment("DSpark").model_dump()
+    data["drafter"]["vocab_size"] += 1
+    data["overrides"] = ({"rule": "", "reason": "measured"},)
+    with pytest.raises(ValidationError) as caught:
+        Deployment.model_validate(data)
+    kinds = {error["type"] for error in caught.value.errors()}
+    assert kinds == {"string_too_short", "vocab_size_differs"}
+
+
 def test_nested_rows_of_an_invalid_batch_are_built_again() -> None:
     row = SamplingParams(temperature=0.5, seed=1).model_dump()
     fields = {**vars(METADATA), "hidden_size": 0, "sampling": (row,)}

@@ -73,6 +73,19 @@ def test_stated_facts_are_said_or_written(tmp_path: Path) -> None:
     assert "drafter.stated.anchor_convention" in done.stderr
 
 
+@pytest.mark.parametrize("stated", ["[1]", "true", "5", "abc", "[[a, b]]"])
+def test_facts_that_are_no_object_are_refused(tmp_path: Path, stated: str) -> None:
+    file = tmp_path / "deployment.yaml"
+    text = DEPLOYMENT.format(target=PAIR / "target", drafter=PAIR / "drafter")
+    written = STATED.format(drafter=PAIR / "drafter").replace(
+        "\n    anchor_convention: anchor_first", f" {stated}"
+    )
+    file.write_text(text.replace(f"drafter: {PAIR / 'drafter'}\n", written))
+    done = convert("--to", "vllm", "--root", PAIR, file)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "[dict_type]" in done.stderr
+
+
 FACTS = "  block_size: 7\n  target_layer_ids: [1, 9, 17, 25, 33]\n"
 
 

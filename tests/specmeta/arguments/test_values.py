@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from specmeta import MTPDecodingConfig
+from specmeta import InputError, MTPDecodingConfig
 from tests.specmeta.arguments.reading import engine, only, read, refused
 
 SHARED = "max-running-requests and chunked-prefill-size"
@@ -104,6 +104,20 @@ def test_sizes_of_dp_attention_are_read_for_one_rank(
         fact,
     )
     assert read("sglang", **{**top, "chunked-prefill-size": None}).engine == engine()
+
+
+def test_requests_that_are_fewer_than_the_ranks_are_told_as_they_are_written() -> None:
+    top = {"enable-dp-attention": True, "dp-size": 16, "chunked-prefill-size": 32768}
+    with pytest.raises(InputError) as caught:
+        read("sglang", **top)
+    errors = [item for item in caught.value.findings if item.severity == "error"]
+    (found,) = errors
+    assert (found.rule, found.field, found.value) == (
+        "arguments_disagree",
+        "max-running-requests",
+        8,
+    )
+    assert found.fact == "8 requests are fewer than the 16 ranks that share them"
 
 
 @pytest.mark.parametrize("method", ["DSPARK", "DFLASH"])

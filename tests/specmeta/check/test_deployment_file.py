@@ -10,7 +10,7 @@ import yaml
 
 from specmeta import InputError, read_deployment
 
-from .running import DEPLOYMENT, check, write
+from .running import DEPLOYMENT, PAIR, QWEN, check, write
 
 
 def found(path: Path, *options: str) -> list[tuple[str, str, int | None]]:
@@ -100,7 +100,65 @@ def test_every_fault_of_every_part_is_found_at_once(tmp_path: Path) -> None:
         ("greater_than", "target.num_layers", 3),
         ("extra_forbidden", "decoding.confidence", 35),
         ("int_type", "engine.max_num_tokens", 39),
+        ("draft_beyond_block", "decoding.max_draft_len", 34),
     ]
+
+
+def test_what_is_wrong_in_a_part_hides_no_rule_on_its_other_fields(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "deployment.yaml",
+        ("max_draft_len: 5", "max_draft_len: 6\n  confidence: 1"),
+        ("num_seq_slots: 16", "num_seq_slots: 4"),
+        ("max_num_tokens: 256", "max_num_tokens: 32"),
+        ("max_seq_len: 2048", "max_seq_len: 9000"),
+    )
+    assert found(path) == [
+        ("extra_forbidden", "decoding.confidence", 35),
+        ("num_seq_slots_too_small", "engine.num_seq_slots", 38),
+        ("draft_beyond_block", "decoding.max_draft_len", 34),
+        ("max_seq_len_beyond_positions", "engine.max_seq_len", 40),
+        ("max_seq_len_beyond_positions", "engine.max_seq_len", 40),
+        ("max_num_tokens_too_small", "engine.max_num_tokens", 39),
+    ]
+
+
+def test_what_is_wrong_in_a_sized_engine_hides_no_rule_on_its_other_fields(tmp_path: Path) -> None:
+    sized = (
+        "engine:\n  sized:\n    overlap: true\n    max_num_requests: 8\n    max_num_tokens: 32\n"
+        "    max_seq_len: 9000\n    dtype: int8\n"
+    )
+    path = tmp_path / "deployment.yaml"
+    path.write_text(DEPLOYMENT[: DEPLOYMENT.index("engine:")] + sized)
+    assert {rule for rule, _, _ in found(path)} == {
+        "extra_forbidden",
+        "missing",
+        "literal_error",
+        "max_seq_len_beyond_positions",
+        "max_num_tokens_too_small",
+    }
+
+
+@pytest.mark.parametrize("tag", ["[1]", "{a: 1}", "7", "true"])
+def test_a_method_of_another_type_is_told_once(tmp_path: Path, tag: str) -> None:
+    (tmp_path / "models").symlink_to(QWEN)
+    path = write(
+        tmp_path / "deployment.yaml",
+        ("decoding_type: DSpark, max_draft_len: 7", f"decoding_type: {tag}"),
+        ("drafter: models/drafter", "drafter: bundled"),
+        text=PAIR,
+    )
+    rules = [rule for rule, _, _ in check(path, "--root", QWEN, "--json").found]
+    assert rules.count("union_tag_invalid") == 1
+
+
+def test_the_largest_engine_is_answered(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "deployment.yaml",
+        ("dtype: bfloat16", f"dtype: bfloat16\n  pipeline_parallel_size: {2**62}"),
+    )
+    result = check(path, "--json")
+    assert (result.code, result.found) == (0, [])
+    assert result.report["inputs"][0]["slots"]["disaggregated"] == 2**66
 
 
 def test_rules_run_on_the_parts_that_can_be_read(tmp_path: Path) -> None:

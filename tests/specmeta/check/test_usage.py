@@ -24,6 +24,8 @@ STEP = b'{"decoding_type": "DSpark", "request_ids": [0]}\n'
         (("x", "--json", "--format", "sarif"), "--json and --format sarif are two forms"),
         (("x", "--explain", "int_type"), "--explain checks no PATH; leave one of them out"),
         (("--explain", "int_type", "--format", "sarif"), "--explain has no --format sarif"),
+        (("--explain", "int_type", "--strict"), "--explain checks nothing; leave the options"),
+        (("--explain", "int_type", "--target", "x"), "--explain checks nothing; leave the options"),
         (("--explain", "layer_out_of_rang"), "is no rule; did you mean layer_out_of_range?"),
     ],
 )
@@ -57,14 +59,37 @@ def test_an_option_that_no_input_can_use_is_refused(
         ("--drafter", QWEN / "drafter"),
         ("--decoding-type", "DSpark"),
         ("--state", "block_size=7"),
+        ("--no-weights", None),
     ],
 )
 def test_an_option_for_checkpoints_is_refused_beside_a_deployment_that_is_written_out(
-    tmp_path: Path, option: str, value: str | Path
+    tmp_path: Path, option: str, value: str | Path | None
 ) -> None:
-    result = check(write(tmp_path / "deployment.yaml"), option, value)
+    values = () if value is None else (value,)
+    result = check(write(tmp_path / "deployment.yaml"), option, *values)
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith(f"specmeta check: {option} is for ")
+
+
+@pytest.mark.parametrize("option", ["--target", "--drafter", "--decoding-type", "--format"])
+def test_an_option_of_one_value_is_given_once(option: str) -> None:
+    value = {"--decoding-type": "DSpark", "--format": "json"}.get(option, "x")
+    result = check(QWEN / "drafter", option, value, option, value)
+    assert (result.code, result.out) == (2, "")
+    assert f"{option} is given twice; give it once" in result.err
+
+
+def test_a_root_that_is_no_directory_is_refused(tmp_path: Path) -> None:
+    result = check(write(tmp_path / "deployment.yaml"), "--root", tmp_path / "absent")
+    assert (result.code, result.out, "--root" in result.err) == (2, "", True)
+
+
+def test_a_fact_that_is_stated_twice_has_to_be_the_same_value() -> None:
+    twice = ("--state", "block_size=7", "--state", "block_size=7.0")
+    result = check(QWEN / "drafter", *twice)
+    assert (result.code, "block_size: two values are stated" in result.err) == (2, True)
+    same = ("--state", "rope_theta=1000000", "--state", "rope_theta=1e6")
+    assert check(QWEN / "drafter", *same).code == 0
 
 
 def test_an_option_of_use_to_one_input_is_taken(tmp_path: Path) -> None:
@@ -152,14 +177,34 @@ def test_a_thousand_findings_are_listed_and_the_rest_is_not_read(tmp_path: Path,
 
 def test_exactly_a_thousand_findings_are_all(tmp_path: Path) -> None:
     path = tmp_path / "steps.jsonl"
-    path.write_bytes(STEP)
-    each = len(check(path, "--json").found)
-    path.write_bytes(STEP * (1000 // each))
+    each = len(findings(path, STEP))
+    own = len(findings(path, STEP + b"3\n")) - each  # a line that is no object is one finding
+    rest = 1000 - 1000 // each * each
+    assert (own, rest > 0) == (1, True)
+    content = STEP * (1000 // each) + b"3\n" * rest
+    assert len(findings(path, content)) == 1000
+    assert len(findings(path, content + b"3\n", stopped=True)) == 1000
+
+
+def findings(path: Path, content: bytes, *, stopped: bool = False) -> list[object]:
+    path.write_bytes(content)
     (item,) = check(path, "--json").report["inputs"]
-    assert (item["stopped"], len(item["findings"])) == (False, 1000 // each * each)
+    assert item["stopped"] is stopped
+    return list(item["findings"])
 
 
-@pytest.mark.parametrize("name", known_names())
+# What models of these types can refuse with, beside the rules: pydantic's names, and our own.
+KINDS = (
+    "missing", "extra_forbidden", "int_type", "int_from_float", "float_type", "bool_type",
+    "string_type", "tuple_type", "dict_type", "model_type", "literal_error", "invalid_key",
+    "json_invalid", "union_tag_not_found", "union_tag_invalid", "greater_than",
+    "greater_than_equal", "less_than", "less_than_equal", "finite_number", "too_long",
+    "string_too_short", "string_too_long", "string_pattern_mismatch", "value_error",
+    "frozen_instance", "validation_loosened",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted({*known_names(), *KINDS}))
 def test_every_name_of_a_finding_is_explained(name: str) -> None:
     shown, told = check("--explain", name), json.loads(check("--explain", name, "--json").out)
     assert shown.lines[0] == told["name"] == name

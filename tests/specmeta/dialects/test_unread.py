@@ -151,6 +151,17 @@ def test_scaled_positions_reach_as_far_as_they_are_scaled(
     assert target.max_position_embeddings == longest
 
 
+@pytest.mark.parametrize("stated", [40960, 163840])
+def test_positions_of_the_file_may_be_stated_as_written_or_as_scaled(stated: int) -> None:
+    document = changed(QWEN, {"rope_scaling": {"type": "linear", "factor": 4}})
+    facts = {"max_position_embeddings": stated}
+    assert read_drafter(document, stated=facts).config.max_position_embeddings == 163840
+    facts = {"max_position_embeddings": 81920}
+    (problem,) = refused(lambda: read_drafter(document, stated=facts)).findings
+    assert (problem.rule, problem.value) == ("facts_disagree", 81920)
+    assert "40960" in problem.fact
+
+
 @pytest.mark.parametrize("factor", ["4", -1, 0, True, 1e300, [4]])
 def test_a_factor_that_is_none_is_refused(factor: object) -> None:
     document = changed(QWEN, {"rope_scaling": {"type": "yarn", "factor": factor}})

@@ -101,6 +101,7 @@ _DIFFERENT = [
     (QWEN, "fc.weight", (4096, 16384), "projection_width_differs"),
     (SPECULATORS, "fc.weight", (4096, 24576), "projection_width_differs"),
     (V4, "mtp.0.main_proj.weight", (4096, 16384), "projection_width_differs"),
+    (QWEN, "fc.weight", (4097, 20480), "tensor_shape_differs"),
     (QWEN, "markov_head.markov_w1.weight", (151669, 256), "markov_rows_differ"),
     (SPECULATORS, "markov_head.markov_w2.weight", (151936, 256), "markov_rows_differ"),
     (V4, "mtp.2.markov_head.w2.weight", (99092, 256), "markov_rows_differ"),
