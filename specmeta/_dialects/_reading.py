@@ -12,7 +12,7 @@ from .._findings import Finding, Origins, findings_of
 from .._target import TargetConfig
 from .._written import validate_written
 from ._facts import Facts
-from ._values import Found, shown
+from ._values import Found, same, shown
 
 _Model = TypeVar("_Model", bound=SpecModel)
 _Config = TypeVar("_Config", DrafterConfig, TargetConfig)
@@ -93,13 +93,29 @@ def block_fields(
     layers = facts.get("target_layer_ids")
     if layers is not None and layers.convention is not None:
         convention = layers.convention
+    block, ids = facts.required("block_size"), facts.required("target_layer_ids")
+    _check_beside(facts, block, ids)
     return {
-        "block_size": facts.required("block_size"),
+        "block_size": block,
         "mask_token_id": facts.required("mask_token_id"),
-        "target_layer_ids": facts.required("target_layer_ids"),
+        "target_layer_ids": ids,
         "layer_id_convention": convention,
         "target_hidden_size": width if target_width is None else target_width,
     }
+
+
+def _check_beside(facts: Facts, block: object, ids: object) -> None:
+    """Compare what some files say beside the block and the layer ids."""
+    run = facts.found(("runtime_block_size",))
+    if run.value is not None and not same(run.value, block):
+        told = (
+            f"{shown(run.value)} is the block of a run, and {shown(block)} that of the checkpoint"
+        )
+        facts.add(rules.VALUE_NOT_READ, run, told)
+    count = facts.found(("num_aux_hidden_states",))
+    if isinstance(ids, tuple) and count.value is not None and not same(count.value, len(ids)):
+        told = f"{shown(count.value)} although {len(ids)} layer ids are listed"
+        facts.add(rules.FACTS_DISAGREE, count, told)
 
 
 def causality(facts: Facts, window: object, fixed: str | None) -> object:

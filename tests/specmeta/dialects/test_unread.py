@@ -127,8 +127,19 @@ def test_a_pattern_of_both_kinds_of_layer_is_refused(pattern: object) -> None:
 
 
 @pytest.mark.parametrize("size", [4, 7, 8])
-def test_the_rows_of_a_run_are_not_the_block(size: int) -> None:
-    assert drafter(changed(QWEN, {"runtime_block_size": size})) == drafter(published(QWEN))
+def test_the_block_of_a_run_is_not_that_of_the_checkpoint(size: int) -> None:
+    document = changed(QWEN, {"runtime_block_size": size})
+    assert drafter(document) == drafter(published(QWEN))
+    line = document.line_of(("runtime_block_size",))
+    expected = [] if size == 7 else [("value_not_read", "runtime_block_size", line)]
+    assert warnings(read_drafter(document)) == expected
+
+
+def test_a_number_of_captured_layers_is_that_of_the_ids() -> None:
+    assert drafter(changed(QWEN, {"num_aux_hidden_states": 5})) == drafter(published(QWEN))
+    document = changed(QWEN, {"num_aux_hidden_states": 3})
+    (problem,) = problems(document)
+    assert (problem.rule, problem.field) == ("facts_disagree", "num_aux_hidden_states")
 
 
 @pytest.mark.parametrize(
