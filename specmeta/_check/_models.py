@@ -1,6 +1,7 @@
 """Checks of what models and engines publish: checkpoints, pairs, an engine's arguments."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -22,14 +23,14 @@ def check_pair(item: InputReport, directory: Path, options: CheckOptions) -> Non
     """A directory with ``target/``, and ``drafter/`` unless the target holds its drafter."""
     item.kind = "pair"
     drafter = directory / "drafter"
-    given = drafter if is_there(drafter) else None
     item.used.add("roots")
-    _pair(item, directory / "target", given, options, within=(directory, *options.roots))
+    opened = partial(open_checkpoint, within=(directory, *options.roots))
+    target = partial(opened, directory / "target")
+    _pair(item, target, partial(opened, drafter) if is_there(drafter) else None, options)
 
 
-def check_checkpoint(item: InputReport, path: Path, options: CheckOptions) -> None:
+def check_checkpoint(item: InputReport, checkpoint: Checkpoint, options: CheckOptions) -> None:
     """A checkpoint: a drafter, a target, or both in one."""
-    checkpoint = open_checkpoint(path)
     document = checkpoint.document
     if options.target is not None:
         item.used.add("target")
@@ -38,17 +39,19 @@ def check_checkpoint(item: InputReport, path: Path, options: CheckOptions) -> No
             raise InputError(f"{document.name}: {fact}; leave out --target")
         dialect_of(document)
         item.kind = "pair"
-        _pair(item, _named("target", options.target), path, options)
+        target = _named("target", options.target)
+        _pair(item, partial(open_checkpoint, target), lambda: checkpoint, options)
     elif _is_drafter(document):
         item.kind = "drafter"
         _drafter(item, checkpoint, options)
     elif options.drafter is not None:
         item.kind = "pair"
         item.used.add("drafter")
-        _pair(item, path, _named("drafter", options.drafter), options)
+        drafter = _named("drafter", options.drafter)
+        _pair(item, lambda: checkpoint, partial(open_checkpoint, drafter), options)
     elif has_bundled_drafter(document):
         item.kind = "pair"
-        _pair(item, path, None, options)
+        _pair(item, lambda: checkpoint, None, options)
     else:
         item.kind = "target"
         parts = Parts()
@@ -97,24 +100,22 @@ def check_arguments(
 
 def _pair(
     item: InputReport,
-    target_path: Path,
-    drafter_path: Path | None,
+    open_target: Callable[[], Checkpoint],
+    open_drafter: Callable[[], Checkpoint] | None,
     options: CheckOptions,
-    *,
-    within: Sequence[Path] = (),
 ) -> None:
     parts, target, drafter = Parts(), None, None
     item.used |= {"stated", "decoding_type", "weights"}
     with parts.reading():
-        target = open_checkpoint(target_path, within=within)
+        target = open_target()
         add_target(parts, target)
     with parts.reading():
-        if drafter_path is not None:
-            drafter = open_checkpoint(drafter_path, within=within)
+        if open_drafter is not None:
+            drafter = open_drafter()
         facts = gathered([(options.stated, {})], options.decoding_type)
         add_drafter(parts, drafter, target, facts, weights=options.weights)
         _check_read_method(drafter or target, parts, options)
-    _recognised(item, parts, bundled=drafter_path is None)
+    _recognised(item, parts, bundled=open_drafter is None)
     if parts.target is not None and parts.drafter is not None:
         item.notes.append(_NO_ENGINE)
     _collect(item, parts)

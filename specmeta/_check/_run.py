@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from .._checkpoint import Checkpoint, open_checkpoint
 from .._deployment import Deployment
 from .._deployment_file import read_deployment_file
 from .._files import Document, is_directory, open_file, read_json_lines, shown_path
@@ -114,7 +115,9 @@ class _Check:
             assert name is not None
             return check_arguments(item, document, name, self._options)
         if kind == "checkpoint":
-            self._models(item, place)
+            from ._models import check_checkpoint
+
+            check_checkpoint(item, Checkpoint(document, place.parent), self._options)
         else:
             self._steps(item, [document])
         return None
@@ -125,7 +128,7 @@ class _Check:
         if is_pair(path):
             check_pair(item, path, self._options)
         else:
-            check_checkpoint(item, path, self._options)
+            check_checkpoint(item, open_checkpoint(path), self._options)
 
     def _deployment_file(
         self, item: InputReport, document: Document, base: Path

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from .._dialects import agree
 from .._files import parse_yaml
 from .._findings import InputError
 from .._text import named, shown
@@ -29,8 +28,14 @@ def parse_facts(texts: Iterable[str]) -> dict[str, object]:
         if isinstance(parsed, dict):
             raise InputError(f"--state {shown(text)} is an object; state each fact by its own name")
         fact = name.strip()
-        if fact in facts and not agree(fact, facts[fact], parsed):
+        if fact in facts and not _agree(fact, facts[fact], parsed):
             problem = f"--state {named(name)}: two values are stated"
             raise InputError(f"{problem}; keep the one that is right")
         facts[fact] = parsed
     return facts
+
+
+def _agree(fact: str, left: object, right: object) -> bool:
+    from .._dialects import agree  # only here: nothing else before an input needs the forms
+
+    return agree(fact, left, right)
