@@ -9,13 +9,13 @@ from ._arguments import (
     ENGINES,
     Arguments,
     Choices,
+    Command,
     Written,
     engine_of,
+    to_yaml,
     write_arguments,
     write_choices,
 )
-from ._arguments._command import Command
-from ._arguments._emit import to_yaml
 from ._base import SpecModel
 from ._deployment import Deployment
 from ._deployment_file import is_deployment, read_deployment_file

@@ -54,7 +54,7 @@ def _unicode(text: str) -> str:
 
 
 # pydantic asks for literal strings, which a table of rules cannot give.
-_custom_error: Callable[..., PydanticCustomError] = PydanticCustomError
+custom_error: Callable[..., PydanticCustomError] = PydanticCustomError
 
 
 def line_error(
@@ -77,7 +77,7 @@ def line_error(
     context = {
         "field": field, "index": index, "value": plain(value), "fact": fact, "remedy": remedy
     }  # fmt: skip
-    error = _custom_error(kind, f"{place}: {fact}; {remedy}", context)
+    error = custom_error(kind, f"{place}: {fact}; {remedy}", context)
     loc = tuple(_unicode(part) if isinstance(part, str) else part for part in loc)
     return InitErrorDetails(type=error, loc=loc, input=plain(value))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails
 
-from ._errors import _custom_error, line_error, show, validation_error
+from ._errors import custom_error, line_error, show, validation_error
 from ._written import show_written
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _explain(model: "type[SpecModel]", details: ErrorDetails, *, written: bool) 
         if kind == "model_type" and loc:  # the nested one knows no field that it would be in
             fact, told = context["fact"], context["remedy"]
             return line_error(kind, field, fact, told, value=value, index=index, loc=loc)
-        error = _custom_error(kind, details["msg"], dict(context))
+        error = custom_error(kind, details["msg"], dict(context))
         return InitErrorDetails(type=error, loc=loc, input=value)
     if kind == "missing":
         fact, value = "is required and was not given", None

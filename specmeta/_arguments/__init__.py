@@ -14,13 +14,15 @@ from .._findings import NOTHING, InputError, Origin, Path
 from . import _sglang, _tensorrt_llm, _vllm
 from ._build import Arguments as Arguments
 from ._build import Gathered, build
-from ._command import Command
+from ._command import Command as Command
+from ._emit import to_yaml as to_yaml
 from ._fields import Section
 from ._flags import is_command as is_command
 from ._flags import parse_command as parse_command
 from ._records import Found, Reading
 from ._written import Choices as Choices
 from ._written import Written as Written
+from ._written import flags_text as flags_text
 
 if TYPE_CHECKING:
     from .._deployment import Deployment

@@ -6,11 +6,11 @@ from difflib import get_close_matches
 from .. import _rules as rules
 from .._errors import show
 from .._findings import Origin, Path, finding
+from .._partial import MOST_UNKNOWN
 from ._command import Command
 from ._records import Count, Counts, Found, Reading, Unchecked
 
 _CLOSE = 0.88
-_MOST_UNKNOWN = 32
 
 
 class Lookup:
@@ -115,11 +115,11 @@ class Lookup:
                     self.report(rules.ARGUMENT_NOT_READ, found, unchecked[name].effect)
             elif name.startswith(prefix) and name not in known:
                 unknown.append(found)
-                if len(unknown) <= _MOST_UNKNOWN:
+                if len(unknown) <= MOST_UNKNOWN:
                     self._report_unknown(found, name.removeprefix(prefix), names)
-        if len(unknown) > _MOST_UNKNOWN:
-            fact = f"and {len(unknown) - _MOST_UNKNOWN - 1} more are not known here, and not read"
-            self.report(rules.ARGUMENT_NOT_READ, unknown[_MOST_UNKNOWN], fact)
+        if len(unknown) > MOST_UNKNOWN:
+            fact = f"and {len(unknown) - MOST_UNKNOWN - 1} more are not known here, and not read"
+            self.report(rules.ARGUMENT_NOT_READ, unknown[MOST_UNKNOWN], fact)
 
     def _report_unknown(self, found: Found, name: str, names: Mapping[str, str]) -> None:
         near = get_close_matches(name, names, n=1, cutoff=_CLOSE)

@@ -18,7 +18,7 @@ from specmeta_workers import bench as benching
 from specmeta_workers.bench import ProcessLostError
 from specmeta_workers.distributed import DistributedError, PairSource, serve_distributed
 
-from .._check._stated import parse_facts
+from .._stated import parse_facts
 from ._bench_source import Ranks, Source
 
 if TYPE_CHECKING:

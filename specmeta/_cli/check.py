@@ -125,8 +125,8 @@ def check(
         _fail("no PATH is given; --help shows what can be checked")
     from specmeta._check._options import CheckOptions
     from specmeta._check._run import check as run
-    from specmeta._check._stated import parse_facts
     from specmeta._findings import InputError
+    from specmeta._stated import parse_facts
 
     try:
         options = CheckOptions(

@@ -110,9 +110,9 @@ def convert(
     if style is Style.FLAGS and to in (Form.TENSORRT_LLM, Form.SPECMETA):
         _fail(f"--as flags: {to} has no flags for speculation; leave it out")
     from specmeta import _conversion as conversion
-    from specmeta._arguments._written import flags_text
-    from specmeta._check._stated import parse_facts
+    from specmeta._arguments import flags_text
     from specmeta._findings import InputError
+    from specmeta._stated import parse_facts
 
     try:
         options = conversion.Options(

@@ -6,13 +6,12 @@ from difflib import get_close_matches
 
 from .. import _rules as rules
 from .._findings import Finding, Origin, finding
+from .._partial import MOST_UNKNOWN
 from ._aliases import KNOWN, SPELT
 
 _CLOSE = 0.88
 _SHORTEST, _LONGEST = 6, 64
 """Characters of a key that is compared with known ones."""
-_MOST = 32
-"""Keys that are named one by one."""
 _SQUASHED = {name.replace("_", ""): name for name in SPELT}
 
 _WHY: Mapping[str, str] = {
@@ -51,7 +50,7 @@ def how_to_state(fact: str, value: str) -> str:
 def misspelt(keys: Collection[str]) -> Iterator[tuple[str, str, str]]:
     """Keys that are nearly a drafter's, each with that one and what is wrong."""
     near = [(key, name) for key in keys if (name := _meant(key)) is not None]
-    for index, (key, name) in enumerate(near[:_MOST]):
+    for index, (key, name) in enumerate(near[:MOST_UNKNOWN]):
         told = f"is no known key; did you mean {name!r}?"
         yield key, name, told + _others(near, index)
 
@@ -60,7 +59,7 @@ def unknown_facts(stated: Collection[str], names: Collection[str]) -> Iterator[t
     """Stated facts that are none of these, each with what is wrong."""
     unknown = [name for name in stated if name not in names]
     listed = f"it has {', '.join(sorted(names))}"
-    for index, name in enumerate(unknown[:_MOST]):
+    for index, name in enumerate(unknown[:MOST_UNKNOWN]):
         close = _nearest(name, names, 0.6) if len(name) <= _LONGEST else None
         told = "is no fact of this drafter; " + (f"did you mean {close!r}? " if close else "")
         yield name, told + listed + _others(unknown, index)
@@ -81,5 +80,5 @@ def _nearest(name: str, known: Collection[str], cutoff: float) -> str | None:
 
 def _others(found: Collection[object], index: int) -> str:
     """Behind the last that is named: how many others there are."""
-    left = len(found) - _MOST
-    return f", and {left} more like it" if left > 0 and index == _MOST - 1 else ""
+    left = len(found) - MOST_UNKNOWN
+    return f", and {left} more like it" if left > 0 and index == MOST_UNKNOWN - 1 else ""

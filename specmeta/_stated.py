@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from .._files import parse_yaml
-from .._findings import InputError
-from .._text import named, shown
+from ._files import parse_yaml
+from ._findings import InputError
+from ._text import named, shown
 
 
 def parse_facts(texts: Iterable[str]) -> dict[str, object]:
@@ -36,6 +36,6 @@ def parse_facts(texts: Iterable[str]) -> dict[str, object]:
 
 
 def _agree(fact: str, left: object, right: object) -> bool:
-    from .._dialects import agree  # only here: nothing else before an input needs the forms
+    from ._dialects import agree  # only here: nothing else before an input needs the forms
 
     return agree(fact, left, right)
