@@ -4,7 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ._files import Document, check_inside, gguf_document, is_directory, read_document
+from ._files import (
+    Document,
+    check_inside,
+    gguf_document,
+    is_directory,
+    is_there,
+    read_document,
+    shown_path,
+)
+from ._findings import InputError
 
 
 class Checkpoint(NamedTuple):
@@ -15,6 +24,11 @@ class Checkpoint(NamedTuple):
 
     directory: Path | None
     """Where tensors lie beside the configuration; None for a .gguf file, which has its own."""
+
+
+def is_pair(path: Path) -> bool:
+    """Whether a directory holds a target, beside its drafter or with it inside."""
+    return is_directory(path / "target") and not is_there(path / "config.json")
 
 
 def open_checkpoint(path: Path, *, within: Sequence[Path] = ()) -> Checkpoint:
@@ -30,6 +44,9 @@ def open_checkpoint(path: Path, *, within: Sequence[Path] = ()) -> Checkpoint:
         remedy = "put the checkpoint itself there, or allow its directory with --root DIR"
         check_inside(path, within, remedy)
     if is_directory(path):
+        if is_pair(path):
+            inner = f"{shown_path(path / 'target')} or {shown_path(path / 'drafter')}"
+            raise InputError(f"{shown_path(path)}: holds a pair, {inner}; pass one of those")
         return Checkpoint(read_document(path / "config.json", root=path), path)
     if path.suffix == ".gguf":
         return Checkpoint(gguf_document(path), None)

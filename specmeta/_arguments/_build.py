@@ -10,7 +10,7 @@ from .._decoding import DECODING_CONFIGS, DecodingConfig
 from .._engine import EngineConfig, sized_engine
 from .._findings import Finding, InputError, Origin, Origins, findings_of
 from .._types import DecodingType
-from .._written import validate_written
+from .._written import show_written, validate_written
 
 if TYPE_CHECKING:
     from ._fields import Section
@@ -26,6 +26,10 @@ _MEANWHILE: Mapping[str, object] = {
     "max_seq_len": 2**31,
     "dtype": "bfloat16",
 }
+
+
+# What stands in for them is in the config.json of the target.
+_IN_TARGET = frozenset({"dtype", "max_seq_len"})
 
 
 class Arguments(NamedTuple):
@@ -145,7 +149,10 @@ def _engine(
         fields[name] = defaults.get(name, meanwhile)
         if name not in defaults:
             meaning = EngineConfig.meaning(name)
-            fact = f"is not given ({meaning[0].lower()}{meaning[1:]})"
+            found = gathered.section.find(gathered.spelled[name])
+            given = "is not given" if found is None else f"is {show_written(found.value)}"
+            elsewhere = ", and no target's config.json says it" if name in _IN_TARGET else ""
+            fact = f"{given}{elsewhere} ({meaning[0].lower()}{meaning[1:]})"
             gathered.section.absent(gathered.spelled[name], fact)
     try:
         return _sized(fields, gathered.pool)

@@ -85,6 +85,10 @@ _IRRELEVANT = frozenset(
 )  # fmt: skip
 
 
+# What nobody calls it, and many would.
+_SPELT_OTHERWISE = ("spec_config", "spec_decode_config", "spec_decoding_config")
+
+
 def read(section: Section) -> Gathered:
     """What the arguments say."""
     found = Gathered(SPELLED, section)
@@ -100,6 +104,10 @@ def read(section: Section) -> Gathered:
         if misplaced is not None:
             fact = f"is no argument beside speculative-config, which has {meant!r}"
             section.report(rules.ARGUMENT_MISSPELT, misplaced, fact)
+    for name in _SPELT_OTHERWISE:
+        other = section.find(name)
+        if other is not None:
+            section.report(rules.ARGUMENT_MISSPELT, other, "is no argument: speculative-config is")
     section.unread({}, frozenset(), prefix="spec")
     _read_sizes(found, section)
     return found

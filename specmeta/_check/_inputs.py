@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
+from .._checkpoint import is_pair
 from .._deployment_file import is_deployment
 from .._errors import show
 from .._files import Document, is_directory, is_there, read_document, shown_path
@@ -23,11 +24,6 @@ _READ = (
     "engine arguments that hold speculation, or recorded metadata"
 )
 _EMPTY = "holds no steps; write one object of metadata fields a step"
-
-
-def is_pair(path: Path) -> bool:
-    """Whether a directory holds a target, beside its drafter or with it inside."""
-    return is_directory(path / "target") and not is_there(path / "config.json")
 
 
 def check_place(path: str) -> None:

@@ -5,14 +5,13 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from .._checkpoint import Checkpoint, open_checkpoint
+from .._checkpoint import Checkpoint, is_pair, open_checkpoint
 from .._deployment import Deployment
 from .._dialects import dialect_of, has_bundled_drafter, read_target
 from .._files import Document, is_there, shown_path
 from .._findings import CheckpointError, InputError
 from .._pairs import Stated, add_drafter, add_target, gathered
 from .._parts import Parts
-from ._inputs import is_pair
 from ._options import CheckOptions, layout_of, method_of
 from ._report import InputReport
 
@@ -93,8 +92,13 @@ def check_arguments(
     with parts.reading():
         if parts.decoding is not None:
             _check_method(document.name, parts.decoding.decoding_type, options)
-    if target is None or parts.drafter is None:
-        item.notes.append("not checked against a pair: give --target DIR and --drafter DIR")
+    absent = [
+        f"--{name} DIR"
+        for name, part in (("target", target), ("drafter", parts.drafter))
+        if part is None and not parts.unreadable
+    ]
+    if absent:
+        item.notes.append(f"not checked against a whole pair: give {' and '.join(absent)}")
     return _collect(item, parts)
 
 

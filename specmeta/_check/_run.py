@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from .._checkpoint import Checkpoint, open_checkpoint
+from .._checkpoint import Checkpoint, is_pair, open_checkpoint
 from .._deployment import Deployment
 from .._deployment_file import read_deployment_file
 from .._files import Document, is_directory, open_file, read_json_lines, shown_path
 from .._findings import Finding, InputError
 from .._parts import Parts
-from ._inputs import check_place, engine_name, is_pair, kind_of, no_steps, open_input
+from ._inputs import check_place, engine_name, kind_of, no_steps, open_input
 from ._options import STDIN, CheckOptions, layout_of, method_of, unused
 from ._report import MAX_FINDINGS, InputReport, Report
 
@@ -155,7 +155,10 @@ class _Check:
         item.used |= {"deployment", "mid_run"}
         item.notes.append(f"recorded metadata{self._beside()}")
         steps = _some(steps_from(_filled(documents), self._deployment), item.path)
-        item.add(check_steps(steps, deployment=self._deployment, mid_run=self._options.mid_run))
+        found = check_steps(steps, deployment=self._deployment, mid_run=self._options.mid_run)
+        if self._options.deployment is not None and self._deployment is None:
+            found = _of_whole_steps(found, item)
+        item.add(found)
 
     def _beside(self) -> str:
         """What the steps were compared with."""
@@ -191,6 +194,20 @@ def _some(steps: "Iterable[Step | Finding]", name: str) -> "Iterator[Step | Find
         yield step
     if empty:
         raise no_steps(name)
+
+
+def _of_whole_steps(found: Iterable[Finding], item: InputReport) -> Iterator[Finding]:
+    """The findings but those of steps that are arguments alone, which only a valid deployment can
+    complete; these are counted.
+    """
+    count = 0
+    for finding in found:
+        if finding.rule == "union_tag_not_found":
+            count += 1
+        else:
+            yield finding
+    if count:
+        item.notes.append(f"{count} steps are arguments alone: not checked without the deployment")
 
 
 def _names_drafter(document: Document) -> bool:

@@ -190,7 +190,7 @@ def _explain(name: str, form: Format) -> None:
     if found is None:
         from difflib import get_close_matches
 
-        close = get_close_matches(name[:64], known_names(), n=1, cutoff=0.4)
+        close = get_close_matches(name[:64], known_names(), n=1, cutoff=0.6)
         hint = f"did you mean {close[0]}?" if close else "'specmeta rules' lists them"
         _fail(f"{shown(name)} is no rule; {hint}")
     if form is Format.JSON:

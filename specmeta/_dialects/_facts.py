@@ -10,7 +10,7 @@ from .._files import Document
 from .._findings import CheckpointError, Finding, Origin, Origins, Path, finding
 from ._aliases import ALIASES, Alias
 from ._spelling import misspelt, not_stated, unknown_facts
-from ._values import Found, as_fact, in_one_convention, same, shown
+from ._values import Found, as_fact, in_one_convention, is_choice, same, shown
 
 # What stands in for an absent fact while the rules on the others run.
 _STAND_INS: Mapping[str, object] = {
@@ -65,7 +65,8 @@ class Facts:
         found = self.get(fact)
         if found is None:
             return default
-        if default is not None and found.stated and not same(found.value, default):
+        disagrees = default is not None and found.stated and not same(found.value, default)
+        if disagrees and is_choice(fact, found.value):  # else it is refused as such
             told = f"{shown(found.value)} although this form of checkpoint has {shown(default)}"
             self.add(rules.FACTS_DISAGREE, found, told)
         return found.value
@@ -201,6 +202,8 @@ class Facts:
         for other in found[1:]:
             if fact == "target_layer_ids" and self._adds_last_layer(first, other):
                 first = other._replace(convention=first.convention)
+            elif other.stated and not is_choice(fact, other.value):
+                first = other  # refused as such: what is no choice cannot disagree
             elif not same(in_one_convention(other, first), in_one_convention(first, first)):
                 self.disagree(other, first)
         self.origins[(fact,)] = first.origin

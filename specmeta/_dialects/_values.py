@@ -1,10 +1,16 @@
 """A value that a file or the user states, and how two of them compare."""
 
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from .._errors import show
 from .._findings import Origin
+from .._types import AnchorConvention, MarkovHeadType, WindowCausality
 
+_CHOICES: dict[str, tuple[object, ...]] = {
+    "anchor_convention": get_args(AnchorConvention),
+    "window_causality": get_args(WindowCausality),
+    "markov_head_type": get_args(MarkovHeadType),
+}
 _NUMBERS = ("rms_norm_eps", "rope_theta")
 _WIDEST = 64
 _LONGEST = 16
@@ -34,6 +40,11 @@ def same(left: object, right: object) -> bool:
     if isinstance(left, tuple) and isinstance(right, tuple):
         return len(left) == len(right) and all(map(same, left, right))
     return type(left) is type(right) and left == right
+
+
+def is_choice(fact: str, value: object) -> bool:
+    """Whether a fact can have this value, where it is one of few words."""
+    return fact not in _CHOICES or value in _CHOICES[fact]
 
 
 def agree(fact: str, left: object, right: object) -> bool:

@@ -178,7 +178,7 @@ PART_UNREADABLE = Rule(
     "part_unreadable",
     "R13",
     "a deployment is checked as a whole where its parts can be read",
-    "mend that file, or name another",
+    "mend that file, or name another: one of this machine, relative to the deployment file",
 )
 PATH_OUTSIDE = Rule(
     "path_outside",

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from specmeta import DFlashDecodingConfig, DSparkDecodingConfig, EngineConfig, MTPDecodingConfig
+from specmeta import (
+    DFlashDecodingConfig,
+    DSparkDecodingConfig,
+    EngineConfig,
+    InputError,
+    MTPDecodingConfig,
+)
 from specmeta._arguments import read_arguments
 from specmeta._files import parse_yaml
 from tests.specmeta.arguments.reading import engine, only, read, refused
@@ -119,6 +125,14 @@ def test_misspelt_arguments_of_speculation_are_refused(key: str, near: str) -> N
         3,
         f"is unknown to vLLM, which has {near!r}",
     )
+
+
+def test_the_short_name_of_the_object_that_nobody_has_is_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        read("vllm", **{"spec-config": {"method": "dspark"}})
+    assert ("argument_misspelt", "spec-config") in [
+        (found.rule, found.field) for found in caught.value.findings
+    ]
 
 
 def test_other_arguments_of_the_engine_are_fine() -> None:

@@ -47,7 +47,7 @@ def test_engine_arguments_without_a_pair_say_so(tmp_path: Path) -> None:
     assert (result.code, result.report["errors"]) == (0, 0)
     assert result.report["inputs"][0]["notes"] == [
         "vLLM arguments",
-        "not checked against a pair: give --target DIR and --drafter DIR",
+        "not checked against a whole pair: give --target DIR and --drafter DIR",
     ]
     bundled = check(path, "--target", V4 / "target", "--json")
     assert ("draft_beyond_block", "speculative-config.num_speculative_tokens", 2) in bundled.found
@@ -108,7 +108,8 @@ def test_recorded_steps_are_compared_with_their_deployment(tmp_path: Path) -> No
     result = check(path, deployment, "--deployment", deployment, "--json")
     assert [item["path"] for item in result.report["inputs"]] == [str(path), str(deployment)]
     assert result.report["inputs"][0]["notes"] == [
-        f"recorded metadata, compared with each other alone: {deployment} is no valid deployment"
+        f"recorded metadata, compared with each other alone: {deployment} is no valid deployment",
+        "2 steps are arguments alone: not checked without the deployment",
     ]
 
 

@@ -76,7 +76,8 @@ def test_a_checkpoint_that_cannot_be_read_is_found_where_it_is_named(tmp_path: P
     assert (result.code, result.err) == (2, "")
     assert result.lines[1] == (
         f"{path}:1: error target: {tmp_path}/models/target: cannot be read "
-        "(No such file or directory); mend that file, or name another [part_unreadable]"
+        "(No such file or directory); mend that file, or name another: one of this machine, "
+        "relative to the deployment file [part_unreadable]"
     )
     write(path, ("target: models/target", 'target: "a\\0b"'), text=PAIR)
     assert check(path, "--json").found[0] == ("path_outside", "target", 1)

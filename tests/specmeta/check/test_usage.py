@@ -245,3 +245,30 @@ def test_every_key_of_the_json_report_is_documented(tmp_path: Path) -> None:
     (item,), (other,) = report["inputs"], bad["inputs"]
     keys = [*report, *item, *item["memory"], *item["slots"], *other["findings"][0]]
     assert [key for key in keys if f"`{key}`" not in page] == []
+
+
+def test_the_option_that_is_missing_is_asked_for_alone(tmp_path: Path) -> None:
+    script = tmp_path / "serve.sh"
+    script.write_text(SERVE.replace("--dtype", "--max-model-len 4096 --dtype"))
+    told = "not checked against a whole pair: give"
+    for given, missing in (("target", "drafter"), ("drafter", "target")):
+        result = check(script, f"--{given}", QWEN / given, "--json")
+        assert result.report["inputs"][0]["notes"][1:] == [f"{told} --{missing} DIR"]
+
+
+def test_a_fact_that_is_no_choice_is_told_once() -> None:
+    result = check(QWEN, "--state", "anchor_convention=anchor_frist", "--json")
+    (found,) = result.report["inputs"][0]["findings"]
+    assert found["rule"] == "literal_error"
+    assert found["remedy"] == "did you mean 'anchor_first'?"
+
+
+def test_a_pair_that_is_named_as_one_of_its_parts_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "models").symlink_to(QWEN)
+    path = write(
+        tmp_path / "deployment.yaml", ("drafter: models/drafter", "drafter: models"), text=PAIR
+    )
+    result = check(path, "--root", QWEN, "--json")
+    (found,) = result.report["inputs"][0]["findings"]
+    assert found["rule"] == "part_unreadable"
+    assert found["fact"].endswith(f"models/target or {tmp_path}/models/drafter")
