@@ -1,19 +1,20 @@
 """Engine arguments as parts of a deployment: a file, a command line, an object in another file."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from ._arguments import Arguments, is_command, parse_command, read_arguments
 from ._files import Document, decode, parse_document, read_bytes, shown_path
 from ._findings import Origin
 from ._findings import Path as Location
 from ._parts import Parts
+from ._types import DType
 
 if TYPE_CHECKING:
     from ._checkpoint import Checkpoint
     from ._pairs import Stated
 
-_DTYPES = ("float64", "float32", "bfloat16", "float16")
+_DTYPES = get_args(DType)
 _DOCUMENTS = (".json", ".yaml", ".yml")
 
 

@@ -19,6 +19,7 @@ from ._arguments import (
 from ._base import SpecModel
 from ._deployment import Deployment
 from ._deployment_file import is_deployment, read_deployment_file
+from ._deployment_paths import BUNDLED
 from ._errors import show
 from ._files import Document
 from ._findings import NOTHING, Finding, InputError
@@ -27,7 +28,6 @@ from ._parts import Parts
 if TYPE_CHECKING:
     from ._checkpoint import Checkpoint
 
-_BUNDLED = "bundled"
 _NOT_READ = "target and drafter: were not read, so the arguments alone are checked"
 _NO_DIRECTORIES = (
     "target and drafter: a deployment file needs their directories; give --target and --drafter, "
@@ -104,15 +104,15 @@ def _deployment_file(document: Document, base: Path, options: Options) -> Source
         stated: dict[str, object] = {**options.stated}
         if isinstance(drafter, dict) and drafter.keys() <= {"checkpoint", "stated"}:
             stated |= drafter.get("stated") or {}
-            drafter = drafter.get("checkpoint", _BUNDLED)
+            drafter = drafter.get("checkpoint", BUNDLED)
         choices = Choices(
             deployment.decoding,
             deployment.engine,
-            drafter if isinstance(drafter, str) and drafter != _BUNDLED else None,
+            drafter if isinstance(drafter, str) and drafter != BUNDLED else None,
             target if isinstance(target, str) else None,
             deployment.drafter,
             stated,
-            bundled=drafter == _BUNDLED,
+            bundled=drafter == BUNDLED,
         )
     return Source(choices, deployment, parts, reading.findings, tuple(reading.parts.unreadable))
 
@@ -143,7 +143,7 @@ def _arguments(document: Document, name: str, options: Options) -> Source:
             stated,
             bundled,
         )
-    drafter: object = _text(options.drafter) or (None if bundled else read.draft_model) or _BUNDLED
+    drafter: object = _text(options.drafter) or (None if bundled else read.draft_model) or BUNDLED
     if stated:
         drafter = {"checkpoint": drafter, "stated": stated}
     named = {"target": _text(options.target) or read.model, "drafter": drafter}

@@ -125,9 +125,9 @@ class FieldReader:
             return validate_written(model, value)
         except ValidationError as error:
             self.parts.findings.extend(findings_of(error, self.parts.origins, prefix=path))
-            if isinstance(value, dict):
-                part = ".".join(map(str, path))
-                self.parts.partial[part] = valid_fields(model, with_tuples(value), error)
+            if isinstance(value, dict) and len(path) == 1:
+                (part,) = path
+                self.parts.partial[str(part)] = valid_fields(model, with_tuples(value), error)
             return None
 
     def tagged(

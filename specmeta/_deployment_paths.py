@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from ._checkpoint import Checkpoint
     from ._pairs import Stated
 
-_BUNDLED = "bundled"
+BUNDLED = "bundled"
+"""Names a drafter that lies in the target's checkpoint."""
 
 
 class PartReader(FieldReader):
@@ -65,14 +66,14 @@ class PartReader(FieldReader):
         argued: "Arguments | None",
     ) -> None:
         """Read the drafter: its own checkpoint, the target's, or its fields."""
-        told = f"a checkpoint directory, '{_BUNDLED}', or the fields of a drafter config"
+        told = f"a checkpoint directory, '{BUNDLED}', or the fields of a drafter config"
         value = self.given(data, "drafter", told)
         path: Location = ("drafter",)
         stated: Mapping[str, object] = {}
         if isinstance(value, dict) and ("checkpoint" in value or "stated" in value):
             self.unknown(path, value, ("checkpoint", "stated"), "a drafter's checkpoint")
             reference = given_keys(value)
-            facts, value = reference.get("stated", {}), reference.get("checkpoint", _BUNDLED)
+            facts, value = reference.get("stated", {}), reference.get("checkpoint", BUNDLED)
             path = ("drafter", "checkpoint")
             if not isinstance(value, str):
                 fact = f"{show_written(value)} is no path"
@@ -99,7 +100,7 @@ class PartReader(FieldReader):
         from ._pairs import add_drafter, gathered
 
         checkpoint = None
-        if text != _BUNDLED:
+        if text != BUNDLED:
             checkpoint = self._open(text, path)
             if checkpoint is None:
                 return

@@ -83,12 +83,12 @@ def _result(item: InputReport, found: Finding, position: int) -> dict[str, objec
     place: dict[str, object] = {"artifactLocation": {"uri": _uri(file_of(found) or item.path)}}
     if found.line is not None:
         place["region"] = {"startLine": found.line}
-    logical = {"fullyQualifiedName": printable(found.field), "kind": "member"}
+    logical = {"fullyQualifiedName": found.field, "kind": "member"}
     result: dict[str, object] = {
         "ruleId": found.rule,
         "ruleIndex": position,
         "level": "warning" if found.severity == "warning" else "error",
-        "message": {"text": printable(found.message)},
+        "message": {"text": found.message},
         "locations": [{"physicalLocation": place, "logicalLocations": [logical]}],
     }
     if found.severity == "overridden":

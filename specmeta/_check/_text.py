@@ -37,7 +37,7 @@ def _input(item: InputReport) -> Iterator[Line]:
         if found.reports:
             yield Line(f"    reports: {_some(found)}")
         if found.reason is not None:
-            yield Line(printable(f"    reason: {found.reason}"))
+            yield Line(f"    reason: {found.reason}")
     if item.stopped:
         yield Line(printable(f"{item.path}: {STOPPED}"), "error")
     yield from map(Line, _memory(item))

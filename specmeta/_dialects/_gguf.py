@@ -13,7 +13,16 @@ from .._findings import Origins
 from ._aliases import GGUF_ALIASES
 from ._facts import Facts
 from ._layers import SIZES, draft_vocab
-from ._reading import Reading, block_fields, build, dspark_fields, finish, refuse_heads
+from ._reading import (
+    DFLASH2,
+    Reading,
+    block_fields,
+    build,
+    dspark_fields,
+    finish,
+    refuse_dflash2,
+    refuse_heads,
+)
 from ._values import shown
 
 ARCHITECTURES = ("dflash", "dspark", "dflash-draft")
@@ -63,10 +72,7 @@ def _check_unread(facts: Facts, fields: dict[str, object]) -> None:
     window.
     """
     prefix = str(facts.at(("general.architecture",)))
-    for key in ("selector_rank", "selector_top_k", "conv_kernel_size", "conv_group_size"):
-        if facts.at((f"{prefix}.{key}",)):
-            told = "is of a DFlash2 drafter, whose layers are not read"
-            facts.unsupported((f"{prefix}.{key}",), told)
+    refuse_dflash2(facts, ((f"{prefix}.{key}",) for key in DFLASH2))
     sections = facts.found((f"{prefix}.rope.dimension_sections",))
     if isinstance(sections.value, list) and any(sections.value[1:]):
         told = f"{shown(sections.value)} gives each section of a head positions of its own"

@@ -1,6 +1,6 @@
 """A reading: a canonical configuration, where each field was written, and what is worth knowing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from pydantic import ValidationError
@@ -8,11 +8,14 @@ from pydantic import ValidationError
 from .. import _rules as rules
 from .._base import SpecModel
 from .._drafter import DFlashDrafterConfig, DrafterConfig, DSparkDrafterConfig
-from .._findings import Finding, Origins, findings_of
+from .._findings import Finding, Origins, Path, findings_of
 from .._target import TargetConfig
 from .._written import validate_written
 from ._facts import Facts
 from ._values import Found, same, shown
+
+DFLASH2 = ("selector_rank", "selector_top_k", "conv_kernel_size", "conv_group_size")
+"""Names of what the layers of a DFlash2 drafter have and no others do."""
 
 _Model = TypeVar("_Model", bound=SpecModel)
 _Config = TypeVar("_Config", DrafterConfig, TargetConfig)
@@ -156,6 +159,13 @@ def refuse_heads(facts: Facts) -> None:
         if found is not None and not found.stated and found.value not in (0, None):
             told = f"{shown(found.value)} although this form of drafter has no such head"
             facts.add(rules.VALUE_NOT_SUPPORTED, found, told)
+
+
+def refuse_dflash2(facts: Facts, paths: Iterable[Path]) -> None:
+    """Note the keys at these places, which a form has for each of `DFLASH2`."""
+    for path in paths:
+        if facts.at(path):
+            facts.unsupported(path, "is of a DFlash2 drafter, whose layers are not read")
 
 
 def finish(facts: Facts, config: DrafterConfig, dialect: str) -> Reading[DrafterConfig]:

@@ -20,13 +20,12 @@ _KINDS = ("dflash", "dspark", "mtp")
 def read(facts: Facts) -> Reading[DrafterConfig]:
     """The canonical form. Raises `CheckpointError` with every problem."""
     kind = _algorithm(facts)
+    fields = sizes(facts, _BODY)
     if kind == "mtp":
-        fields = sizes(facts, _BODY)
         fields["num_layers"] = facts.value("num_mtp_layers", 1)
         facts.is_from("num_mtp_layers", "num_layers")
         fields["target_hidden_state"] = facts.required("target_hidden_state")
         return finish(facts, build(facts, MTPDrafterConfig, fields), "speculators")
-    fields = sizes(facts, _BODY)
     fields["draft_vocab_size"] = facts.required("draft_vocab_size")
     fields |= block_fields(facts, fields["hidden_size"], "input_of_layer")
     fields["anchor_convention"] = facts.required("anchor_convention")

@@ -7,10 +7,18 @@ unless a key says otherwise. Mask token and layer ids have defaults there; here 
 from .._drafter import DFlashDrafterConfig, DrafterConfig
 from ._facts import Facts
 from ._layers import sizes, warn_of_rotation
-from ._reading import Reading, block_fields, build, causality, finish, refuse_heads
+from ._reading import (
+    DFLASH2,
+    Reading,
+    block_fields,
+    build,
+    causality,
+    finish,
+    refuse_dflash2,
+    refuse_heads,
+)
 
 ARCHITECTURE = "DFlashDraftModel"
-_DFLASH2 = ("selector_rank", "selector_top_k", "conv_kernel_size", "conv_group_size")
 
 
 def read(facts: Facts) -> Reading[DrafterConfig]:
@@ -20,9 +28,6 @@ def read(facts: Facts) -> Reading[DrafterConfig]:
     fields["anchor_convention"] = facts.value("anchor_convention", "mask_at_position")
     fields["window_causality"] = causality(facts, fields["sliding_window"], "non_causal")
     refuse_heads(facts)
-    for key in _DFLASH2:
-        for path in ((key,), ("dflash_config", key)):
-            if facts.at(path):
-                facts.unsupported(path, "is of a DFlash2 drafter, whose layers are not read")
+    refuse_dflash2(facts, (path for key in DFLASH2 for path in ((key,), ("dflash_config", key))))
     warn_of_rotation(facts)
     return finish(facts, build(facts, DFlashDrafterConfig, fields), "zlab")
