@@ -26,6 +26,7 @@ NO_MARKOV = "deepspec_dflash_qwen3_8b_block7/drafter"
 ZLAB = "zlab_qwen3_8b_dflash_b16/drafter"
 V4 = "deepseek_v4_flash_dspark/target"
 SPECULATORS = "speculators_dspark_qwen3_8b/drafter"
+TARGET = "dspark_qwen3_8b_block7/target"
 
 
 class Problem(NamedTuple):

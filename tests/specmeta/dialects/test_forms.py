@@ -14,6 +14,7 @@ from specmeta._findings import CheckpointError
 from .reading import (
     QWEN,
     SPECULATORS,
+    TARGET,
     V4,
     ZLAB,
     Problem,
@@ -27,7 +28,6 @@ from .reading import (
     written,
 )
 
-_TARGET = "dspark_qwen3_8b_block7/target"
 _STATE = {"target_hidden_state": "after_final_norm"}
 _WINDOWED = {"layer_types": ["sliding_attention"] * 5, "sliding_window": 128}
 
@@ -194,7 +194,7 @@ def test_a_target_counts_its_mtp_layers_under_any_of_these_keys(changes: dict[st
     if "text_config" in changes:
         sizes = {"hidden_size": 4096, "vocab_size": 151936, "num_hidden_layers": 36}
         changes = {"text_config": sizes | changes["text_config"]}
-    document = changed(_TARGET, changes)
+    document = changed(TARGET, changes)
     assert dialect_of(document) == "mtp"
     assert problems(document) == [Problem("fact_not_stated", "target_hidden_state", None, 1)]
     reading = read_bundled(document, stated=_STATE)
@@ -204,7 +204,7 @@ def test_a_target_counts_its_mtp_layers_under_any_of_these_keys(changes: dict[st
 
 def test_latent_mtp_keeps_the_vector_and_its_rotary_part() -> None:
     latent = {"num_nextn_predict_layers": 1, "kv_lora_rank": 512, "qk_rope_head_dim": 64}
-    config = drafter(changed(_TARGET, latent), stated=_STATE)
+    config = drafter(changed(TARGET, latent), stated=_STATE)
     assert (config.attention_kind, config.head_dim, config.context_channels) == ("latent", 576, 576)
 
 

@@ -7,9 +7,8 @@ import pytest
 from specmeta import DSparkDrafterConfig, TargetConfig
 from specmeta._dialects import check_weights, expected_tensors, read_drafter, read_target
 
-from .reading import QWEN, SPECULATORS, changed, drafter, problems, published, typed
+from .reading import QWEN, SPECULATORS, TARGET, changed, drafter, problems, published, typed
 
-_TARGET = "dspark_qwen3_8b_block7/target"
 _INPUTS = [2, 10, 18, 26, 34]
 _OUTPUTS = [1, 9, 17, 25, 33]
 
@@ -21,7 +20,7 @@ _OUTPUTS = [1, 9, 17, 25, 33]
 def test_the_last_layer_may_be_added_to_the_files(
     folder: str, ids: list[int], last: int, *, beside: bool
 ) -> None:
-    target = published(_TARGET) if beside else None
+    target = published(TARGET) if beside else None
     config = drafter(published(folder), target=target, stated={"target_layer_ids": [*ids, last]})
     assert config.target_layer_ids == (*ids, last)
     assert config.layers_to_capture[-1] == 35
@@ -33,18 +32,18 @@ def test_the_last_layer_may_be_added_to_the_files(
     [[*_INPUTS, 35], [*_INPUTS, 37], [*_INPUTS, 35, 36], [3, *_INPUTS[1:], 36], [36], []],
 )
 def test_no_other_layer_may_be_added(ids: list[int]) -> None:
-    options = {"target": published(_TARGET), "stated": {"target_layer_ids": ids}}
+    options = {"target": published(TARGET), "stated": {"target_layer_ids": ids}}
     assert problems(published(SPECULATORS), **options)[0].rule == "facts_disagree"
 
 
 def test_a_layer_that_is_no_number_is_not_the_last_one() -> None:
     stated = {"target_layer_ids": [*_INPUTS, "36"]}
-    found = problems(published(SPECULATORS), target=published(_TARGET), stated=stated)
+    found = problems(published(SPECULATORS), target=published(TARGET), stated=stated)
     assert found[0].rule == "facts_disagree"
 
 
 def _found(folder: str, planes: int, stated: dict[str, object] | None = None) -> list[str]:
-    document, target = published(folder), published(_TARGET)
+    document, target = published(folder), published(TARGET)
     reading = read_drafter(document, target=target, stated=stated or {})
     shapes = {n: tuple(x or 1 for x in s) for n, s in expected_tensors(reading).items()}
     shapes["fc.weight"] = (4096, planes * 4096)
@@ -75,6 +74,6 @@ def test_a_last_layer_that_is_listed_is_not_suggested_again() -> None:
     reading = read_drafter(changed(QWEN, {"target_layer_ids": [1, 35]}))
     assert isinstance(reading.config, DSparkDrafterConfig)
     tensors = {"fc.weight": typed("fc.weight", (4096, 3 * 4096))}
-    target = read_target(published(_TARGET)).config
+    target = read_target(published(TARGET)).config
     found = check_weights(reading, tensors, target=target)
     assert not any("--state" in told.remedy for told in found)

@@ -20,6 +20,7 @@ from .reading import (
     NO_MARKOV,
     QWEN,
     SPECULATORS,
+    TARGET,
     V4,
     ZLAB,
     changed,
@@ -31,7 +32,6 @@ from .reading import (
     written,
 )
 
-T = "dspark_qwen3_8b_block7/target"
 MTP = {"target_hidden_state": "after_final_norm"}
 
 
@@ -93,7 +93,7 @@ def test_mtp_of_a_hybrid_target() -> None:
     assert (
         drafter(
             changed(
-                T,
+                TARGET,
                 {
                     "mtp_num_hidden_layers": 1,
                     "layer_types": ["linear_attention"] * 27 + ["full_attention"] * 9,
@@ -108,7 +108,7 @@ def test_mtp_of_a_hybrid_target() -> None:
 def test_mtp_asked_for_as_dspark() -> None:
     refused(
         lambda: read_bundled(
-            changed(T, {"num_nextn_predict_layers": 1}), stated=MTP, decoding_type="DSpark"
+            changed(TARGET, {"num_nextn_predict_layers": 1}), stated=MTP, decoding_type="DSpark"
         )
     )
 
@@ -122,7 +122,7 @@ def test_ids_beyond_num_target_layers() -> None:
 
 
 def test_num_target_layers_against_the_target() -> None:
-    assert rules(changed(QWEN, {"num_target_layers": 40}), target=published(T)) == [
+    assert rules(changed(QWEN, {"num_target_layers": 40}), target=published(TARGET)) == [
         "facts_disagree"
     ]
 
@@ -176,7 +176,7 @@ def test_full_attention_causal_of_windowed_layers() -> None:
 
 
 def test_a_targets_remedy_offers_no_state() -> None:
-    assert "--state" not in str(refused(lambda: read_target(changed(T, {"vocab_size": ...}))))
+    assert "--state" not in str(refused(lambda: read_target(changed(TARGET, {"vocab_size": ...}))))
 
 
 def test_gguf_without_vocabulary() -> None:

@@ -7,7 +7,7 @@ import pytest
 from specmeta import TargetConfig, read_target_config
 from specmeta._dialects import has_bundled_drafter, read_bundled, read_target
 
-from .reading import CHECKPOINTS, QWEN, V4, changed, published, refused
+from .reading import CHECKPOINTS, QWEN, TARGET, V4, changed, published, refused
 
 _QWEN_TARGET = TargetConfig(
     hidden_size=4096, num_layers=36, vocab_size=151936, max_position_embeddings=40960
@@ -41,11 +41,11 @@ def test_a_published_target_has_these_values(name: str) -> None:
 def test_only_a_target_with_a_drafter_in_it_has_a_bundled_one() -> None:
     assert has_bundled_drafter(published(V4))
     assert not has_bundled_drafter(published(QWEN))
-    assert not has_bundled_drafter(published("dspark_qwen3_8b_block7/target"))
+    assert not has_bundled_drafter(published(TARGET))
 
 
 def test_a_target_without_a_drafter_holds_none() -> None:
-    document = published("dspark_qwen3_8b_block7/target")
+    document = published(TARGET)
     error = refused(lambda: read_bundled(document))
     (found,) = error.findings
     assert (found.rule, found.field, found.line) == (
@@ -58,7 +58,7 @@ def test_a_target_without_a_drafter_holds_none() -> None:
 
 @pytest.mark.parametrize("key", ["hidden_size", "num_hidden_layers", "vocab_size"])
 def test_a_target_without_a_size_is_refused(key: str) -> None:
-    document = changed("dspark_qwen3_8b_block7/target", {key: ...})
+    document = changed(TARGET, {key: ...})
     (found,) = refused(lambda: read_target(document)).findings
     assert found.rule == "fact_not_stated"
     assert found.field == {"num_hidden_layers": "num_layers"}.get(key, key)
@@ -66,7 +66,7 @@ def test_a_target_without_a_size_is_refused(key: str) -> None:
 
 def test_a_target_with_a_vision_part_nests_its_sizes() -> None:
     raw = {"hidden_size": 8, "num_hidden_layers": 2, "vocab_size": 16}
-    document = changed("dspark_qwen3_8b_block7/target", {"text_config": raw, "hidden_size": 1})
+    document = changed(TARGET, {"text_config": raw, "hidden_size": 1})
     assert read_target(document).config == TargetConfig(
         hidden_size=8, num_layers=2, vocab_size=16, max_position_embeddings=None
     )

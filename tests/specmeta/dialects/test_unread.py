@@ -14,6 +14,7 @@ from specmeta._findings import CheckpointError
 from .reading import (
     QWEN,
     SPECULATORS,
+    TARGET,
     ZLAB,
     changed,
     drafter,
@@ -25,7 +26,6 @@ from .reading import (
 )
 from .test_gguf import gguf
 
-_TARGET = "dspark_qwen3_8b_block7/target"
 _LFM2 = {"architectures": ["Lfm2DSparkDraftModel"], "sample_from_anchor": True, "is_causal": False}
 
 
@@ -54,7 +54,7 @@ def test_an_lfm2_drafter_is_read_with_its_facts_in_a_section() -> None:
             "num_target_layers": 36,
         },
     }
-    target = published(_TARGET)
+    target = published(TARGET)
     assert drafter(changed(QWEN, raw), target=target) == drafter(published(QWEN))
     deeper = {**raw, "dflash_config": {**raw["dflash_config"], "num_target_layers": 30}}  # type: ignore[dict-item]
     (found, *_) = problems(changed(QWEN, deeper), target=target)
@@ -158,7 +158,7 @@ def test_scaled_positions_reach_as_far_as_they_are_scaled(
     key: str, rotary: dict[str, Any], longest: int
 ) -> None:
     assert drafter(changed(QWEN, {key: rotary})).max_position_embeddings == longest
-    target = read_target(changed(_TARGET, {key: rotary})).config
+    target = read_target(changed(TARGET, {key: rotary})).config
     assert target.max_position_embeddings == longest
 
 
